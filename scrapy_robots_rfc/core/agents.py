@@ -1,6 +1,6 @@
 """Parse crawler names from User-Agent headers, settings and user-agent lines (RFC 9309, 2.2.1).
 
-`groups.py` finds the groups that a name selects.
+`groups.py` finds the groups that match a name.
 """
 
 import re
@@ -9,34 +9,34 @@ from typing import NamedTuple
 
 from scrapy_robots_rfc.core.percent import to_octets
 
-#: The request meta key and spider attribute that set the agent.
+#: The name of both the request meta key and the spider attribute that set the agent.
 USER_AGENT_KEY = "robotstxt_user_agent"
-#: A description of the values that `parse_agent` accepts, for error messages.
+#: Describes the values that `parse_agent` accepts, for use in error messages.
 ACCEPTED = "a string, or a list of strings in order of preference"
 
-#: The name that stands for all crawlers in a user-agent line.
+#: The name in a user-agent line that matches all crawlers.
 ANY = "*"
 
-# A product token, or the beginning of a name (RFC 9309, 2.2): `FooBot` in `FooBot2`.
+# A product token (RFC 9309, 2.2), or the part of a name that looks like one: `FooBot` in `FooBot2`.
 _RUN = re.compile("[A-Za-z_-]+")
 # The name in a user-agent line or in a setting: `FooBot2` in `FooBot2/1.0 (beta)`.
 _NAME = re.compile("[^ \t/;]*")
-# A product in a User-Agent header: `FooBot2` in `FooBot2/1.0`. HTTP allows more characters in it
-# than robots.txt allows in a product token (RFC 9110, 5.6.2).
+# A product in a User-Agent header: `FooBot2` in `FooBot2/1.0`. HTTP allows more characters here
+# (RFC 9110, 5.6.2) than robots.txt does in a product token.
 _WORD = r"[A-Za-z_][\w.!#$%&'*+^`|~-]*"
 _PRODUCT = re.compile(rf"(?<![^\s;,(])({_WORD})(?=/)", re.ASCII)
-# The first word of a header without a version: `FooBot` in `FooBot (+https://foo.example)`.
+# The first word in a header if no version follows it: `FooBot` in `FooBot (+https://foo.example)`.
 _FIRST_WORD = re.compile(rf"\A({_WORD})(?=[\s;,]|$)", re.ASCII)
-# A comment: `(compatible; FooBot/2.1)`.
+# A comment in a header: `(compatible; FooBot/2.1)`.
 _COMMENT = re.compile(r"\(([^()]*)\)")
 # A URL or an email address: `+https://foo.example/bot`, `www.foo.example`, `bot@foo.example`.
 _URL = re.compile(r"\+?(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.)[^\s;,()]*|[^\s;,()@]+@[^\s;,()]+")
-# A name with a version after a space: `FooBot 2.1`, `FooBot v2`.
+# A name, optionally followed by a space and a version: `FooBot 2.1`, `FooBot v2`.
 _LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
-# A character that never occurs inside a name.
+# A character that cannot be part of a name.
 _has_separator = re.compile(r"[\s/();,]").search
 
-#: Lower-case words from browser User-Agent headers that do not identify a crawler.
+#: Lowercase words in browser User-Agent headers that do not identify a crawler.
 BROWSER_WORDS = frozenset(
     """
     mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile
@@ -44,17 +44,17 @@ BROWSER_WORDS = frozenset(
     samsungbrowser windows win wow macintosh macos mac intel ppc x linux android iphone ipad ipod
     cros ubuntu fedora debian freebsd openbsd u n i wv rv nt touch tablet build ucbrowser vivaldi
     yabrowser brave duckduckgo en de fr es us webos tizen nexus pixel sm
-    """.split()  # noqa: SIM905 -- eighty words read better as text than as a list
+    """.split()  # noqa: SIM905 -- eighty words are easier to read as text than as a list
 )
 
 
 def is_token(value: str) -> bool:
-    """Return whether a string is a product token, made of ASCII letters, `_` and `-` (2.2.1)."""
+    """Return whether a string is a product token, which is made up of letters, `_` and `-`."""
     return _RUN.fullmatch(value) is not None
 
 
 class GroupKey(NamedTuple):
-    """A key that selects user-agent lines, either by product token or by full name.
+    """A key for finding user-agent lines, either by product token or by full name.
 
     :param text: the token or the name, in lowercase.
     :param whole: True if `text` is a full name.
@@ -64,12 +64,12 @@ class GroupKey(NamedTuple):
     whole: bool = False
 
 
-#: The key of the group for all crawlers.
+#: The key for the group that applies to all crawlers.
 ANY_KEY = GroupKey(ANY)
 
 
 def _lower(text: str) -> str:
-    """Convert only the ASCII letters of Latin-1 text to lowercase."""
+    """Lowercase the ASCII letters in Latin-1 text, and no others."""
     if text.isascii():
         return text.lower()
     return text.encode("latin-1").lower().decode("latin-1")
@@ -81,11 +81,11 @@ def _match_start(pattern: re.Pattern[str], text: str) -> str:
 
 
 def names_in_line(value: str) -> tuple[str, str]:
-    """Return the product token and the full name in a user-agent line, in lowercase.
+    """Return the product token and the full name from a user-agent line, in lowercase.
 
-    The name ends at a space, tab, ``/`` or ``;``. The token consists of the token characters at the
-    start of the name. For example, ``bot1/2.0`` has the token ``bot`` and the name ``bot1``. Either
-    one may be empty.
+    The name ends at a space, tab, ``/`` or ``;``. The token is everything before the first
+    character of the name that is not allowed in a token. For example, ``bot1/2.0`` has the token
+    ``bot`` and the name ``bot1``. Either may be empty.
 
     :param value: the value of the line, decoded as Latin-1.
     """
@@ -96,19 +96,20 @@ def names_in_line(value: str) -> tuple[str, str]:
 
 
 def line_keys(token: str, name: str) -> tuple[GroupKey, ...]:
-    """Return the keys that select a user-agent line with this token and full name."""
+    """Return the keys that match a user-agent line with the given token and full name."""
     keys = (GroupKey(token), GroupKey(name, whole=True))
     return tuple(key for key in keys if key.text)
 
 
 def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
-    """Return the keys that select the lines for a crawler, in order of preference.
+    """Return the keys for finding a crawler's user-agent lines, in order of preference.
 
-    A product token matches the token of a line, so ``bot`` also selects ``bot1`` (2.2.1). A name
-    with other characters matches the full name of a line first, and then falls back to its leading
-    token. So ``bot2`` selects ``bot2`` if the file has it, otherwise ``bot``, but never ``bot1``.
+    A product token is compared with the token in each line, so ``bot`` also matches ``bot1``
+    (2.2.1). A name that contains other characters is compared with full names first. If none of
+    them match, its leading token is used instead. For example, ``bot2`` matches ``bot2`` if the
+    file contains it, or else ``bot``, but never ``bot1``.
 
-    :returns: pairs of a name, spelled as the crawler spells it, and its key.
+    :returns: pairs of a name, in the crawler's own spelling, and its key.
     """
     if name == ANY:
         return ((ANY, ANY_KEY),)
@@ -124,7 +125,7 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
 
 
 def _names_in_header(header: str) -> list[str]:
-    """Return the names in a User-Agent header, starting with those next to `compatible`."""
+    """Return the names in a User-Agent header, with names from `compatible` comments first."""
     beside_compatible: list[str] = []
     in_comments: list[str] = []
     for comment in _COMMENT.findall(header):
@@ -152,15 +153,15 @@ def _is_sent_by_browsers(name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def product_tokens(identification: str | bytes) -> tuple[str, ...]:
-    """Return the names in a crawler's identification, in order of preference.
+    """Return the crawler names in an identification string, in order of preference.
 
-    A single word is returned unchanged. In a User-Agent header, the names are the products and the
-    products in comments, except for words that browsers send and words inside URLs. Names from a
-    comment that contains ``compatible`` come first.
+    A single word is returned unchanged. For a User-Agent header, this returns all products,
+    including products in comments, but skips words that browsers send and anything inside a URL.
+    Names from a comment that contains ``compatible`` come first.
 
     :param identification: a name or the value of a User-Agent header. Bytes are decoded as UTF-8.
-    :returns: the names as written, or an empty tuple if there is none. In that case, only the ``*``
-        group can apply.
+    :returns: the names as written, or an empty tuple if there are none. In that case, only the
+        ``*`` group can apply.
     """
     text = _to_text(identification)
     if text and not _has_separator(text):
@@ -179,17 +180,18 @@ def _to_text(identification: str | bytes) -> str:
 
 
 class Agent(NamedTuple):
-    """The identity of the crawler for robots.txt.
+    """The identity that a crawler uses when it applies robots.txt rules.
 
-    :param tokens: its names in order of preference. If empty, only the ``*`` group can apply.
-    :param identification: the full string, which is passed to third-party parsers.
+    :param tokens: the crawler's names in order of preference. If there are none, only the ``*``
+        group can apply.
+    :param identification: the full identification string, which is passed to third-party parsers.
     """
 
     tokens: tuple[str, ...]
     identification: str
 
 
-#: The agent of a crawl that sends no User-Agent.
+#: The agent to use if the crawl does not send a User-Agent.
 NO_AGENT = Agent((), "")
 
 
@@ -210,13 +212,15 @@ def parse_agent(value: object) -> Agent | None:
 
 @lru_cache(maxsize=1024)
 def _agent_from_names(names: tuple[str | bytes, ...], split_commas: bool) -> Agent | None:
-    """Return an agent with these names.
+    """Return an agent with the given names.
 
-    :param split_commas: accept a comma-separated list as a single name, as on the command line.
+    :param split_commas: True to accept a comma-separated list in place of a name, as on the command
+        line.
     """
     texts = [text for text in map(_to_text, names) if text]
     if split_commas and texts:
-        # If it is a User-Agent header with commas, some part contains another separator.
+        # If this is a User-Agent header that contains commas, at least one part contains another
+        # separator.
         parts = [part.strip() for part in texts[0].split(",")]
         if not any(_has_separator(part) for part in parts):
             texts = [part for part in parts if part]

@@ -1,4 +1,4 @@
-"""The decision about a URL, which is passed to logs, stats, signals and spiders."""
+"""The decision on whether a URL may be fetched, for use in logs, stats, signals and spiders."""
 
 import enum
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from scrapy_robots_rfc.core.text import printable
 
 
 class RuleKind(enum.Enum):
-    """The two kinds of rules of RFC 9309, 2.2.2."""
+    """The two kinds of rules in RFC 9309, 2.2.2."""
 
     ALLOW = "Allow"
     DISALLOW = "Disallow"
@@ -21,7 +21,7 @@ class Reason(enum.Enum):
 
     #: Decided by the most specific rule that matches the URL (RFC 9309, 2.2.2).
     RULE = "rule"
-    #: Allowed, because no rule of the group matches the URL (2.2.2).
+    #: Allowed, because no rule in the group matches the URL (2.2.2).
     NO_RULE = "no_rule"
     #: Allowed, because the file has no group for the product token and no `*` group (2.2.1).
     NO_GROUP = "no_group"
@@ -37,9 +37,10 @@ class Reason(enum.Enum):
     PARSER = "parser"
     #: Disallowed, because the site's Crawl-delay exceeds the maximum and the user set `forbid`.
     CRAWL_DELAY = "crawl_delay"
-    #: A robots meta tag or header of the page disallows following its links or using its items.
+    #: Disallowed, because a robots meta tag or header on the page disallows following its links or
+    #: indexing it.
     PAGE = "page"
-    #: Disallowed, because the site refuses all uses that the crawl declares (ROBOTS_USE).
+    #: Disallowed, because the site disallows every use that the crawl declares (ROBOTS_USE).
     USE = "use"
     #: Allowed, because the user exempted the site, so its robots.txt is not fetched.
     EXEMPT = "exempt"
@@ -63,16 +64,17 @@ class Rule(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision about a URL. URLs that match the same rule share one instance.
+    """The decision for a URL. URLs that match the same rule share an instance.
 
     :param allowed: True if the URL may be fetched.
     :param reason: why it is allowed or disallowed.
-    :param rule: the rule that decided, or `None` if no rule did.
+    :param rule: the rule that decided, or `None` if the decision is not based on a rule.
     :param token: the product token whose group applied, ``*`` for the group of all crawlers, or
         `None` if no group applied.
     :param origin: ``scheme://authority`` of the file, or `None` if no file was fetched.
     :param stale: True if the file has expired but could not be refreshed.
-    :param override: the path of the local file that replaced the site's own, or `None`.
+    :param override: the path of the local file that was used instead of the site's robots.txt, or
+        `None`.
     """
 
     allowed: bool
@@ -89,7 +91,7 @@ class Refusal(NamedTuple):
 
     :param why: the rule, cause, header or meta tag that is responsible.
     :param line: the line number in robots.txt, or `None` if the reason is not in the file.
-    :param by: the source of the refusal.
+    :param by: the source of the refusal, such as ``robots.txt`` or ``its page``.
     """
 
     why: str

@@ -31,7 +31,7 @@ class VisitTime(NamedTuple):
     """The time of day when a site wants to be crawled.
 
     :param start: the start, in UTC.
-    :param end: the end, in UTC. It is before `start` if the window includes midnight.
+    :param end: the end, in UTC. It is before `start` if the window spans midnight.
     """
 
     start: time
@@ -52,12 +52,12 @@ class RequestRate(NamedTuple):
 
     @property
     def interval(self) -> float:
-        """Seconds between two requests."""
+        """The minimum number of seconds between requests."""
         return self.seconds / self.requests
 
 
 def _seconds(number: str, unit: str = "") -> float:
-    # float() accepts `inf`, and returns infinity if there are too many digits.
+    # float() accepts `inf`, and returns infinity for numbers that are too large.
     number = "inf" if number[:1] in "iI" else number.replace(",", ".")
     return float(number) * _UNITS[unit.lower()]
 
@@ -72,7 +72,7 @@ def plain_delay(value: str) -> float | None:
 
 
 def parse_delay(value: str) -> float | None:
-    """Parse a Crawl-delay, using the largest number in it if it is malformed.
+    """Parse a Crawl-delay. If the value is malformed, use the largest number in it.
 
     :returns: the delay in seconds, or `None` if it is negative or contains no number.
     """
@@ -82,7 +82,7 @@ def parse_delay(value: str) -> float | None:
 
 
 def parse_window(value: str) -> VisitTime | None:
-    """Parse a Visit-time such as ``0600-0845``; return `None` if it is malformed."""
+    """Parse a Visit-time such as ``0600-0845``, or return `None` if it is malformed."""
     match = re.search(_WINDOW, value, _FLAGS)
     if match is None:
         return None
@@ -93,7 +93,7 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Parse a Request-rate such as ``30/1m`` or ``1/5 0600-0845``; return `None` if malformed."""
+    """Parse a Request-rate such as ``1/5 0600-0845``, or return `None` if it is malformed."""
     match = re.match(_RATE, value, _FLAGS)
     if match is None:
         return None

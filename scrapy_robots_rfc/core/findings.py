@@ -1,7 +1,7 @@
-"""Read a robots.txt line by line, to explain its lines, groups and decisions to users.
+"""Read a robots.txt file line by line to explain its lines, groups and decisions to users.
 
 The commands `lint`, `show` and `check` use this module. Crawls use `groups.py`, which is faster.
-Both read lines with `read_line`, so they agree about their meaning.
+Both parse lines with `read_line`, so they always agree.
 """
 
 import enum
@@ -36,7 +36,7 @@ _is_token = re.compile(r"\*|[A-Za-z_-]+").fullmatch
 
 
 class Flag(enum.StrEnum):
-    """A questionable property of a line, which the linter reports."""
+    """A potential problem with a line, as reported by the linter."""
 
     MISSPELT_KEY = enum.auto()
     NO_COLON = enum.auto()
@@ -57,9 +57,11 @@ class Line(NamedTuple):
 
     :param number: the line number, starting at 1. Lines end with CR, LF or CRLF.
     :param kind: the kind of line.
-    :param key: the key in lowercase, including misspellings, or an empty string without a key.
-    :param value: the value without comment and surrounding whitespace. For junk, the entire line.
-    :param flags: the questionable properties of the line.
+    :param key: the key in lowercase, even if it is misspelled, or an empty string if there is no
+        key.
+    :param value: the value, without its comment or surrounding whitespace. For a junk line, this is
+        the entire line.
+    :param flags: potential problems with the line.
     """
 
     number: int
@@ -75,7 +77,7 @@ def raw_lines(robots: RobotsTxt) -> list[str]:
 
 
 def lines_of(robots: RobotsTxt) -> Iterator[Line]:
-    """Parse all lines and flag their questionable properties."""
+    """Parse all lines and flag potential problems."""
     encoding = robots.content.encoding
     in_group = False
     for number, line in enumerate(raw_lines(robots), 1):
@@ -103,7 +105,7 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
 
 
 def records_of(robots: RobotsTxt) -> tuple[Record, ...]:
-    """Return all records, including those outside of groups (2.2.4)."""
+    """Return all records, including records outside any group (2.2.4)."""
     lines = (line for line in lines_of(robots) if line.kind is LineKind.RECORD)
     return tuple(Record(line.key, line.value, line.number) for line in lines)
 
@@ -124,7 +126,7 @@ class Group(NamedTuple):
 
 
 def groups_of(robots: RobotsTxt) -> tuple[Group, ...]:
-    """Return the groups as written, without combining those for the same crawler (2.1)."""
+    """Return the groups as written, without merging groups for the same crawler (2.1)."""
     groups: list[list[Line]] = []
     starts_group = True
     for line in lines_of(robots):
@@ -152,7 +154,7 @@ def _make_group(lines: list[Line]) -> Group:
 
 
 def keys_of(group: Group) -> tuple[GroupKey, ...]:
-    """Return the keys that select a group."""
+    """Return the keys that match a group."""
     keys: dict[GroupKey, None] = {}
     for value in group.tokens:
         keys.update(dict.fromkeys(line_keys(*names_in_line(to_octets(value)))))
@@ -160,13 +162,13 @@ def keys_of(group: Group) -> tuple[GroupKey, ...]:
 
 
 class Explanation(NamedTuple):
-    """The explanation of a decision about a URL.
+    """An explanation of the decision for a URL.
 
-    :param crawler_tokens: the product tokens of the crawler, in order of preference. If a Gemini
-        crawler has several purposes, only the one that decided is included.
+    :param crawler_tokens: the crawler's product tokens, in order of preference. If a Gemini crawler
+        has several purposes, only the deciding one is included.
     :param token: the token whose group applies, ``*`` for the group of all crawlers, or `None` if
         no group applies.
-    :param groups: the groups for that token, which apply as if they were one group (2.2.1).
+    :param groups: the groups for that token, which are treated as a single group (2.2.1).
     :param matches: the matching rules, most specific first. The first one decides (2.2.2).
     """
 
@@ -194,13 +196,13 @@ class Explanation(NamedTuple):
         return f"all crawlers (*): {why_no_group}"
 
 
-@lru_cache(maxsize=64)  # `check` explains many URLs with a few files
+@lru_cache(maxsize=64)  # `check` may explain many URLs from a few files
 def _lines_and_groups(robots: RobotsTxt) -> tuple[list[str], tuple[Group, ...]]:
     return raw_lines(robots), groups_of(robots)
 
 
 def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
-    """Explain the decision of a file about a URL.
+    """Explain why a file allows or disallows a URL.
 
     :param url: the URL, in any form that `RobotsTxt.decide` accepts.
     :param tokens: product tokens in order of preference.

@@ -1,7 +1,7 @@
-"""Support for "robots.txt for Gemini", which only has Disallow lines with a path prefix.
+"""Support for "robots.txt for Gemini", which only defines Disallow lines with path prefixes.
 
 Groups work as in RFC 9309. In addition, a crawler may use "virtual user agents" that describe its
-purpose. If it uses several, the most restrictive group applies.
+purpose. If it uses several, the most restrictive one applies.
 """
 
 import re
@@ -11,11 +11,11 @@ from scrapy_robots_rfc.core.decision import Decision
 from scrapy_robots_rfc.core.lines import RULE_KEYS, Content
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
-#: The virtual user agents that the specification defines.
+#: The virtual user agents that are defined in the specification.
 VIRTUAL_AGENTS = frozenset({"archiver", "indexer", "researcher", "webproxy"})
 
 _DISALLOW = "|".join(key for key in RULE_KEYS if key != "allow")
-# The start of an Allow line, which Gemini does not have: `Allow: /x`.
+# The start of an Allow line, which is not supported in Gemini: `Allow: /x`.
 _ALLOW_LINE = re.compile(rb"^(?=[ \t]*allow[ \t:])", re.IGNORECASE | re.MULTILINE)
 # A Disallow line with characters that are only special in RFC 9309: `Disallow: /x$`.
 _SPECIAL = re.compile(
@@ -24,10 +24,10 @@ _SPECIAL = re.compile(
 
 
 class GeminiFile(RobotsTxt):
-    """The robots.txt of a Gemini capsule.
+    """A robots.txt file from a Gemini capsule.
 
-    To parse it with the rules of RFC 9309, Allow lines are turned into comments, and ``*`` and
-    ``$`` are percent-encoded. Line numbers do not change.
+    It is converted so that it can be parsed like any other file. Allow lines become comments, and
+    ``*`` and ``$`` are percent-encoded. Line numbers do not change.
     """
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
@@ -40,7 +40,7 @@ class GeminiFile(RobotsTxt):
 
         :param url: see `RobotsTxt.decide`.
         :param tokens: see `RobotsTxt.decide`. If there are several virtual user agents, the first
-            one that may not fetch the URL decides.
+            one that is disallowed decides.
         """
         return super().decide(url, deciding_tokens(self, url, tokens))
 
@@ -55,7 +55,7 @@ def _escaped(line: re.Match[bytes]) -> bytes:
 
 
 def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
-    """Return one list of tokens per virtual user agent, without the other virtual user agents."""
+    """Return a list of tokens for each virtual user agent, leaving out the other virtual ones."""
     if isinstance(tokens, str):
         return []
     virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
@@ -69,7 +69,7 @@ def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
 def deciding_tokens(
     file: RobotsTxt, url: str | bytes, tokens: str | Sequence[str]
 ) -> str | Sequence[str]:
-    """Return the tokens that decide about a URL, with at most one virtual user agent."""
+    """Return the tokens to use for a URL, including at most one virtual user agent."""
     combinations = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
     if len(combinations) < 2:
         return tokens

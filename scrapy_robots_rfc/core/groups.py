@@ -1,8 +1,8 @@
-r"""Find the groups and records of a file quickly, for use in a crawl (RFC 9309, 2.1 and 2.2.4).
+r"""Find the groups and records in a file quickly during a crawl (RFC 9309, 2.1 and 2.2.4).
 
 These functions use regular expressions to find the lines they need instead of reading every line.
-A property test checks that they find the same groups as `findings.py`. They work on the bytes of
-`Content`, where every line, including the first, has a newline in front. That is why the regular
+A property test checks that they find the same groups as `findings.py`. They take the data of a
+`Content`, where every line, including the first, is preceded by a newline. That is why the regular
 expressions start with a newline.
 """
 
@@ -16,16 +16,17 @@ from typing import NamedTuple
 from scrapy_robots_rfc.core.agents import ANY, GroupKey, line_keys, names_in_line
 from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, Record, read_line
 
-# The key and colon of a correctly spelled rule: `Disallow:`, `  ALLOW :`. Group 1 is empty for
-# Allow.
+# The key and colon of a correctly spelled rule: `Disallow:`, `  ALLOW :`. Group 1 only matches for
+# Disallow.
 USUAL_KEY = r"[ \t]*+(?i:(dis)?+allow)[ \t]*+:"
-# The first letter of a rule: `a`, `D`. Checking it first halves the search time.
+# The first letter of a rule's key: `a`, `D`. Checking it first halves the search time.
 FIRST_LETTERS = f"(?i:[{''.join(sorted({key[0] for key in RULE_KEYS}))}])"
-# A line that may be a rule, including misspellings: `Disallow: /x`, `disalow /x`.
+# A line that may be a rule, even if it is misspelled: `Disallow: /x`, `disalow /x`.
 ANY_RULE = rf"[ \t]*+(?={FIRST_LETTERS})(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*+"
 
 # A line that may be a user-agent line: `User-agent: FooBot/2.1`, `user agent FooBot`. Group 2 is
-# the product token, `FooBot`, and group 3 is `*`. If both are missing, the line needs `read_line`.
+# the product token, `FooBot`, and group 3 is `*`. If neither matches, the line must be parsed with
+# `read_line`.
 _agent_lines = re.compile(
     rb"\n([ \t]*+(?i:user[- ]?agent)"
     rb"(?:[ \t]*+:[ \t]*+(?:([A-Za-z_-]++)(?![^ \t/;#\n])|(\*)(?![^ \t\v\f#\n])))?[^\n]*+)"
@@ -38,10 +39,10 @@ _SHORTEST_RULE = len("\nallow:")
 
 
 class AgentLine(NamedTuple):
-    """The position and the names of a user-agent line.
+    """The position of a user-agent line and the names in it.
 
     :param start: the offset of the first byte.
-    :param end: the offset after the last byte.
+    :param end: the offset just past the last byte.
     :param token: the product token, as returned by `names_in_line`.
     :param name: the full name.
     """
@@ -52,12 +53,12 @@ class AgentLine(NamedTuple):
     name: str
 
     def has_key(self, key: GroupKey) -> bool:
-        """Return whether a key selects the line."""
+        """Return whether a key matches the line."""
         return key.text == (self.name if key.whole else self.token)
 
 
 def agent_lines(file: bytes) -> list[AgentLine]:
-    """Return the user-agent lines of a file, in order."""
+    """Return the user-agent lines in a file, in order."""
     agents: list[AgentLine] = []
     for line in _agent_lines(file):
         start, end = line.span(1)
@@ -86,7 +87,7 @@ class Section(NamedTuple):
 
     :param start: the offset of that newline.
     :param end: the offset after the last line.
-    :param above: the number of the line before the first line.
+    :param above: the line number of the line before the first one.
     """
 
     start: int
@@ -97,7 +98,7 @@ class Section(NamedTuple):
 def _section(file: bytes, start: int, next_agent: AgentLine | None, previous: Section) -> Section:
     """Return the section from an offset to the next user-agent line or the end of the file.
 
-    :param previous: the section before it. Line numbers are counted from there.
+    :param previous: the previous section, from which line numbers are counted.
     """
     end = len(file) if next_agent is None else next_agent.start - 1
     return Section(start, end, previous.above + file.count(b"\n", previous.start, start))
@@ -116,7 +117,7 @@ def _has_rules(file: bytes, start: int, end: int) -> bool:
 def groups_in(
     file: bytes, agents: Sequence[AgentLine]
 ) -> Iterator[tuple[tuple[GroupKey, ...], Section]]:
-    """Yield the keys and the lines of each group, in file order (2.1).
+    """Yield each group's keys and lines, in file order (2.1).
 
     :param agents: the user-agent lines of the file.
     """
@@ -133,7 +134,7 @@ def groups_in(
 
 
 def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Iterator[Section]:
-    """Yield the lines of the groups that a key selects, merging consecutive groups.
+    """Yield the lines of each group that matches a key, merging consecutive groups.
 
     Each section starts after the last user-agent line before the first rule. That way, it is the
     same for all crawlers that share the group, so they can share an index.
@@ -150,12 +151,12 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
         has_rules = False
         while at < len(agents):
             is_selected = agents[at].has_key(key)
-            # After the first rule, a selected line continues the section whether or not it starts
-            # a new group.
+            # After the first rule, a matching line continues the section even if it starts a new
+            # group.
             if not is_selected or not has_rules:
                 rules_between = _has_rules(file, agents[at - 1].end, agents[at].start)
                 if rules_between and not is_selected:
-                    break  # this line starts a group that the key does not select
+                    break  # this line starts a group that does not match the key
                 has_rules = has_rules or rules_between
             if not has_rules:
                 start = agents[at].end
@@ -168,7 +169,7 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
 def records_in(
     file: bytes, sections: Iterable[Section], keys: Sequence[str], max_lines: float = math.inf
 ) -> Iterator[list[Record]]:
-    """Yield a list of the records with the given keys for each section.
+    """Yield a list for each section, which contains its records with any of the given keys.
 
     The values of the records are decoded as Latin-1.
 

@@ -1,4 +1,4 @@
-"""Prepare the content of a file, and parse single lines (RFC 9309, 2.2)."""
+"""Normalize the content of a file, and parse individual lines (RFC 9309, 2.2)."""
 
 import codecs
 import enum
@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: Maximum line length in bytes. The rest of a longer line is ignored. As in Google's reference
-#: parser, this is 8 times the maximum URL length of old browsers.
+#: Maximum line length in bytes. Anything after that is ignored. As in Google's reference parser, it
+#: is 8 times the maximum URL length in old browsers.
 MAX_LINE = 16_664
 
 BLANKS = " \t"  # RFC 9309, 2.2: WS = %x20 / %x09
@@ -28,13 +28,14 @@ class LineKind(enum.Enum):
     JUNK = "junk"
 
 
-# A named tuple would use more memory, and a hostile file may have 100,000 records.
+# A named tuple would use more memory, and a hostile file may contain 100,000 records.
 @dataclass(frozen=True, slots=True)
 class Record:
     """A record other than a user-agent line or rule (RFC 9309, 2.2.4).
 
     :param key: the key, in lowercase.
-    :param value: the value as written. `records_in` decodes it as Latin-1, `records_of` as UTF-8.
+    :param value: the value as written. `records_in` decodes it as Latin-1, and `records_of` as
+        UTF-8.
     :param line: the line number, starting at 1.
     """
 
@@ -43,14 +44,14 @@ class Record:
     line: int
 
 
-#: Keys of records with a path -> whether the record allows AI training on it.
+#: Key of a record that takes a path -> True if the record allows AI training on that path.
 TRAINING = {"disallowaitraining": False, "allowaitraining": True}
-#: Keys that RFC 9309 does not define but that some crawlers support.
+#: Keys that are not defined in RFC 9309 but are supported by some crawlers.
 KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
     | {"content-signal", "content-usage", "license", *TRAINING}
 )
-#: Common misspellings of keys that are accepted.
+#: Common misspellings of keys, which we accept.
 MISSPELT: dict[str, LineKind] = {
     "useragent": LineKind.USER_AGENT,
     "user agent": LineKind.USER_AGENT,
@@ -98,16 +99,17 @@ def read_line(line: str) -> tuple[LineKind, str, str]:
 
 
 def as_text(characters: str) -> str:
-    r"""Decode Latin-1 text as UTF-8, replacing invalid bytes with ``\\xNN``."""
+    r"""Decode the bytes of Latin-1 text as UTF-8, escaping invalid bytes as ``\\xNN``."""
     if characters.isascii():
         return characters
     return characters.encode("latin-1").decode("utf-8", "backslashreplace")
 
 
-# UTF-8 byte order marks, including marks that some program encoded twice. Like Google's reference
-# parser, this also skips an incomplete mark.
+# UTF-8 byte order marks, including marks that were encoded twice by mistake. Like Google's
+# reference parser, we also skip an incomplete mark.
 _utf8_marks = re.compile(b"(?:\xef\xbb\xbf|\xc3\xaf\xc2\xbb\xc2\xbf)++|\xef\xbb?").match
-# Other byte order marks. UTF-32-LE must come before UTF-16-LE, which is a prefix of it.
+# Other byte order marks. UTF-32-LE must come before UTF-16-LE, because the mark for UTF-16-LE is a
+# prefix of it.
 _WIDE_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -117,17 +119,18 @@ _WIDE_MARKS = {
 # Maximum number of whitespace-only lines to strip, which takes about 5 ms.
 _MAX_BLANK_LINES = 50_000
 # A line that only contains whitespace: `  `.
-_blank_line = re.compile(b"\n(?: ++|[ \t]++)(?=\n|\\Z)")  # one character is found faster
+_blank_line = re.compile(b"\n(?: ++|[ \t]++)(?=\n|\\Z)")  # a single character is faster to find
 
 
 class Content(NamedTuple):
     """The content of a file up to the size limit (RFC 9309, 2.5).
 
     :param data: the complete lines in UTF-8, without byte order marks. Every line, including the
-        first, has a newline in front, so that the same regular expressions find all lines.
+        first, is preceded by a newline, so that the same regular expressions match any line.
     :param truncated: True if the file is longer than the limit.
-    :param size: the size of the file in bytes, but at most the limit.
-    :param encoding: the encoding according to the byte order mark, or an empty string without one.
+    :param size: the size of the file in bytes, capped at the limit.
+    :param encoding: the encoding according to the byte order mark, or an empty string if there is
+        none.
     """
 
     data: bytes
@@ -137,7 +140,7 @@ class Content(NamedTuple):
 
 
 def content_of(body: bytes, max_size: int) -> Content:
-    """Decode and normalize a file, dropping everything after the last complete line in the limit.
+    """Decode and normalize a file, dropping everything after the last full line within the limit.
 
     :param body: the file.
     :param max_size: the limit in bytes.
@@ -151,7 +154,7 @@ def content_of(body: bytes, max_size: int) -> Content:
             encoding = wide_encoding
             data = data[len(mark) :].decode(encoding, "replace").encode()
             break
-    # In a wide encoding, it is not clear whether the limit falls between two lines.
+    # In a wide encoding, we cannot tell whether the limit falls between two lines.
     drop_last_line = truncated and (encoding != "" or body[max_size] not in b"\n\r")
     marks = _utf8_marks(data)
     if marks is not None:
@@ -161,7 +164,7 @@ def content_of(body: bytes, max_size: int) -> Content:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\n " in data or b"\n\t" in data:
-        # Whitespace slows down every search, and a hostile file may have 250,000 such lines.
+        # Whitespace slows down every search, and a hostile file may contain 250,000 such lines.
         data = _blank_line.sub(b"\n", data, count=_MAX_BLANK_LINES)
     end = data.rfind(b"\n") + 1 if drop_last_line else len(data)
     return Content(data[:end], truncated, size, encoding)

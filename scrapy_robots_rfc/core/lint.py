@@ -37,10 +37,10 @@ from scrapy_robots_rfc.core.preferences import (
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import pluralize, shorten
 
-# Longer keys are not compared with the known keys.
+# Maximum length of a key to compare with the known keys.
 _MAX_SIMILAR_KEY = 24
 _KEYS_TO_SUGGEST = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
-# Keys whose usual spelling does not simply start with a capital letter.
+# Keys that need more than a capital first letter to get their usual spelling.
 _USUAL_KEYS = {
     "site-map": "Sitemap",
     "disallowaitraining": "DisallowAITraining",
@@ -63,14 +63,14 @@ _is_regular_expression = re.compile(
 ).search
 # A scheme and authority: `https://www.example` in `https://www.example/a`.
 _SITE = re.compile(r"\A[A-Za-z]+://[^/]*")
-# A regular expression for any text: `.*`, `.+`.
+# A regular expression that matches any text: `.*`, `.+`.
 _ANYTHING = re.compile(r"\.[*+]\??")
-# An escaped character of a regular expression: `\.`, `\/`.
+# An escaped character in a regular expression: `\.`, `\/`.
 _ESCAPED = re.compile(r"\\([^A-Za-z0-9])")
 # A pattern with alternatives: `/(a|b)/c`.
 _ALTERNATIVES = re.compile(r"([^()]*)\(([^()]*\|[^()]*)\)([^()]*)")
 _MAX_ALTERNATIVES = 4
-# Bytes that are searched for NUL.
+# Number of bytes to search for NUL.
 _SEARCHED = 1000
 
 
@@ -82,8 +82,8 @@ class Finding:
 
     :param code: the kind of mistake.
     :param line: the line number, starting at 1.
-    :param text: the parsed line, without its comment and truncated.
-    :param effect: how crawlers read the line.
+    :param text: the parsed line without its comment, truncated if it is too long.
+    :param effect: how crawlers interpret the line.
     :param meant: the suggested correction, or an empty string.
     """
 
@@ -100,7 +100,7 @@ class Finding:
 
 
 def lint(robots: RobotsTxt) -> list[Finding]:
-    """Return the findings about a file, sorted by line. This never raises."""
+    """Return the findings for a file, sorted by line. This never raises."""
     lines = list(lines_of(robots))
     groups = groups_of(robots)
     findings = list[Finding]()
@@ -131,7 +131,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
 
 
 def _make_finding(code: Flag | Code, line: Line, **words: object) -> Finding:
-    """Return a finding with the texts of a code, in which `words` replace the placeholders."""
+    """Return a finding for a code, using `words` to fill in the placeholders in its texts."""
     template = TEXTS[code]
     words = {"key": _spelled_key(line), "value": shorten(line.value), **words}
     effect = template.effect.format(**words)
@@ -142,19 +142,19 @@ def _make_finding(code: Flag | Code, line: Line, **words: object) -> Finding:
 
 
 def _spelled_key(line: Line) -> str:
-    """Return the usual spelling of the key of a line."""
+    """Return the usual spelling of a line's key."""
     key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
     return _USUAL_KEYS.get(key, key.capitalize())
 
 
 def _shared_tokens(lines: Sequence[Line]) -> set[str]:
-    """Return the tokens shared by several names, such as `bot` for `bot1` and `bot2`."""
+    """Return tokens that are shared by several names, such as `bot` for `bot1` and `bot2`."""
     values = {line.value for line in lines if line.kind is LineKind.USER_AGENT}
     names = {names_in_line(to_octets(value)) for value in values}
     return {token for token, count in Counter(token for token, _ in names).items() if count > 1}
 
 
-# Checks of single lines.
+# Checks for individual lines.
 
 
 def _check_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Finding]:
@@ -188,7 +188,7 @@ def _check_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Findi
 
 @lru_cache(maxsize=1024)
 def _similar_key(key: str) -> str | None:
-    """Return the known key that is most similar to an unknown key, if any."""
+    """Return the known key that is most similar to an unknown key, or `None` if none is."""
     if len(key) > _MAX_SIMILAR_KEY:
         return None
     plain = key.replace("_", "-").replace(" ", "-")
@@ -197,13 +197,13 @@ def _similar_key(key: str) -> str | None:
 
 
 def _names_nobody(value: str) -> bool:
-    """Return whether a user-agent line selects no crawler."""
+    """Return whether a user-agent line fails to match any crawler."""
     token, _ = names_in_line(to_octets(value))
     return not token and not value[:1].isalnum()
 
 
 def _suggest_name(value: str) -> str:
-    """Suggest a correction of a user-agent line that selects no crawler."""
+    """Suggest a correction for a user-agent line that does not match any crawler."""
     runs = _RUN.findall(_TAG.sub("", value))
     if runs:
         return f"User-agent: {max(runs, key=len)}"
@@ -213,7 +213,7 @@ def _suggest_name(value: str) -> str:
 
 
 def _describe_name(value: str, shared: Collection[str]) -> tuple[str, str]:
-    """Return the effect and the suggested correction of a name that is not a product token.
+    """Return the effect of a name that is not a product token, and a suggested correction.
 
     :param shared: the tokens shared by several names.
     """
@@ -231,7 +231,7 @@ def _describe_name(value: str, shared: Collection[str]) -> tuple[str, str]:
         if token in shared:  # the token alone would also match the other crawler
             return effect, "names that differ in their letters"
         return effect, f"User-agent: {runs[0]}"
-    # If the value is a full User-Agent header, the name of the crawler may come later.
+    # If the value is a full User-Agent header, the crawler's name may not be the first word.
     header_names = product_tokens(shorten(value))
     suggestion = header_names[0] if header_names else runs[0]
     return f"it matches the crawler `{runs[0]}`", f"User-agent: {suggestion}"
@@ -273,7 +273,7 @@ def _suggest_rules(line: Line) -> str:
 
 
 def _check_pattern(line: Line, raw: str) -> Iterator[Finding]:
-    """Check the pattern of a rule."""
+    """Check a rule's pattern."""
     before, comment, _ = raw[:MAX_LINE].partition("#")
     if comment and line.value and before[-1] not in BLANKS:
         yield _make_finding(Code.CUT_BY_COMMENT, line)
@@ -335,7 +335,7 @@ def _check_delay(line: Line) -> Iterator[Finding]:
 
 
 def _check_use(line: Line) -> Iterator[Finding]:
-    """Check a Content-Usage or Content-Signal."""
+    """Check a Content-Usage or Content-Signal record."""
     by_kind = read_records([Record(line.key, to_octets(line.value), line.number)])
     by_label = [record.labels.items() for record in chain.from_iterable(by_kind.values())]
     preferences = list(chain.from_iterable(by_label))
@@ -346,7 +346,7 @@ def _check_use(line: Line) -> Iterator[Finding]:
         if preference.allowed is not None and label not in LABELS:
             yield _make_finding(Code.USE_UNKNOWN, line, label=label)
         elif preference.allowed is None and (line.key, label) != (SIGNAL, "use"):
-            # The `use` of a Content-Signal does not take yes or no.
+            # In a Content-Signal, `use` does not take yes or no.
             yield _make_finding(Code.USE_NO_VALUE, line, label=label, yes=yes, no=no)
 
 
@@ -361,13 +361,13 @@ def _check_outside_group(line: Line) -> Iterator[Finding]:
         yield _make_finding(Code.RECORD_OUTSIDE_GROUP, line, by=by)
 
 
-# Checks of groups.
+# Checks for groups.
 
 
 def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
-    """Check the user-agent lines of all groups."""
+    """Check the user-agent lines in all groups."""
     by_name: dict[tuple[str, str], Group] = {}
-    by_token: dict[str, tuple[str, int]] = {}  # token -> its first name and line
+    by_token: dict[str, tuple[str, int]] = {}  # token -> the first name and line with it
     for group in groups:
         own = lines[group.line - 1 : group.last]
         agents = [line for line in own if line.kind is LineKind.USER_AGENT]
@@ -402,7 +402,7 @@ def _rules(group: Group) -> set[tuple[object, str]]:
 def _check_group(group: Group, lines: Sequence[Line]) -> Iterator[Finding]:
     """Check the lines of a group against each other.
 
-    :param lines: all lines of the file.
+    :param lines: all lines in the file.
     """
     own = lines[group.line - 1 : group.last]
     agents = [line for line in own if line.kind is LineKind.USER_AGENT]

@@ -1,4 +1,4 @@
-"""The codes of the linter, with their severities and texts."""
+"""The linter's codes, with their severities and texts."""
 
 import enum
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from scrapy_robots_rfc.core.lines import MAX_LINE
 
 
 class Severity(enum.Enum):
-    """The severity of a finding. The values match GitHub's annotations."""
+    """The severity of a finding. The values match the levels of GitHub annotations."""
 
     #: The line has no effect.
     ERROR = "error"
@@ -19,9 +19,9 @@ class Severity(enum.Enum):
 
 
 class Code(enum.StrEnum):
-    """Codes of findings besides `Flag`. They are part of the output, so keep them stable."""
+    """Codes for findings other than `Flag`. They are part of the output, so keep them stable."""
 
-    # Codes about the value of a line or its position in the file.
+    # Problems with a line's value or position.
     ALMOST_A_KEY = enum.auto()
     NO_RECORD = enum.auto()
     MARKUP = enum.auto()
@@ -37,7 +37,7 @@ class Code(enum.StrEnum):
     RECORD_OUTSIDE_GROUP = enum.auto()
     RELATIVE_URL = enum.auto()
     TWO_URLS = enum.auto()
-    # Codes about the group of a line.
+    # Problems with a group.
     NAMES_NOBODY = enum.auto()
     AGENTS_JOINED = enum.auto()
     SPLIT_GROUP = enum.auto()
@@ -48,7 +48,7 @@ class Code(enum.StrEnum):
     REPEATED_RULE = enum.auto()
     CONTRADICTION = enum.auto()
     DELAYS_DIFFER = enum.auto()
-    # Codes about records on the use of pages; see `preferences.py`.
+    # Problems with records about the use of pages; see `preferences.py`.
     USE_VOID = enum.auto()
     USE_NO_VALUE = enum.auto()
     USE_UNKNOWN = enum.auto()
@@ -56,9 +56,9 @@ class Code(enum.StrEnum):
 
 
 class Text(NamedTuple):
-    """The text of a finding, with placeholders that `_make_finding` in `lint.py` replaces.
+    """The text of a finding. `_make_finding` in `lint.py` fills in the placeholders.
 
-    :param effect: how crawlers read the line.
+    :param effect: how crawlers interpret the line.
     :param meant: the suggested correction, or an empty string.
     """
 

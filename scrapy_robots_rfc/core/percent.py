@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 #: Unreserved characters, which are always bare in the normal form (RFC 3986, 2.3).
 UNRESERVED = string.ascii_letters + string.digits + "-._~"
-#: Reserved characters that are equivalent to their escapes, and bare in the normal form. They do
-#: not include `*` and `$`, which have a meaning in patterns and are always escaped elsewhere.
+#: Reserved characters that are equivalent to their escapes, and are bare in the normal form. `*`
+#: and `$` are not included, because they are special in patterns and always escaped elsewhere.
 _EQUAL_TO_ESCAPES = "!'(),:@[]"
-#: Delimiters, which differ from their escapes. `/a/b` is not the same as `/a%2Fb`, and `?a=b` is
-#: not the same as `?a%3Db`.
+#: Delimiters, which are not equivalent to their escapes. `/a/b` is not the same as `/a%2Fb`, and
+#: `?a=b` is not the same as `?a%3Db`.
 _PATH_DELIMITERS = "/?"
 _QUERY_DELIMITERS = "&=+;"
 #: Characters that may be bare in the normal form.
@@ -26,7 +26,7 @@ BARE = UNRESERVED + _EQUAL_TO_ESCAPES + _PATH_DELIMITERS + _QUERY_DELIMITERS
 
 @cache
 def _table(delimiters: str) -> dict[str, str]:
-    """Return a table from every spelling of every byte, such as `%2f`, to its normal form.
+    """Return a table that maps all spellings of each byte, such as `%2f`, to its normal form.
 
     Escaped delimiters stay escaped.
     """
@@ -42,13 +42,14 @@ def _table(delimiters: str) -> dict[str, str]:
 # An escape, or a character that is never bare: `%2f`, ` `.
 _TO_NORMALIZE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
 
-# The escape of a character that is never bare: `%20`, `%C3`. It is normal in paths and queries.
+# An escape for a character that is never bare: `%20`, `%C3`. It is in normal form in both paths and
+# queries.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
 #: Text that is already in normal form: `/a%20b`. Nearly all URLs are, so callers check this first.
 NORMAL_RUN = f"[{re.escape(BARE)}]*+(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*+)*+"
 
-# Text with at least this number of percent signs is normalized in pieces. A hostile URL may have
-# 300,000.
+# Text with at least this many percent signs is normalized in chunks. A hostile URL may contain
+# 300,000 of them.
 _MANY_ESCAPES = 16
 
 # The scheme and authority (RFC 3986, 3) before a path: `https://a.example` in
@@ -67,10 +68,11 @@ _is_normal_pattern = re.compile(
 
 
 def _replace(text: str, table: Mapping[str, str]) -> str:
-    """Replace escapes and characters that are never bare according to a table."""
+    """Use a table to replace escapes and characters that are never bare."""
     if text.count("%") < _MANY_ESCAPES:
         return _TO_NORMALIZE.sub(lambda match: table[match[0]], text)
-    # Long escaped text, such as Cyrillic, repeats the same escapes, so replace each only once.
+    # Long escaped text, such as Cyrillic, repeats the same escapes, so normalize each one only
+    # once.
     first, *pieces = text.split("%")
     normalized = {
         piece: _TO_NORMALIZE.sub(lambda match: table[match[0]], f"%{piece}") for piece in {*pieces}
@@ -84,7 +86,8 @@ def normal_form(text: str, *, in_query: bool = False) -> str:
     This is idempotent and never raises.
 
     :param text: the text, decoded as Latin-1. Everything after the first ``?`` is the query.
-    :param in_query: treat the entire text as part of a query, where ``?`` is not a delimiter.
+    :param in_query: True to treat the entire text as part of a query, where ``?`` is not a
+        delimiter.
     """
     query_table = _table(_QUERY_DELIMITERS)
     if in_query:
@@ -94,7 +97,7 @@ def normal_form(text: str, *, in_query: bool = False) -> str:
 
 
 def to_octets(text: str | bytes) -> str:
-    """Decode bytes as Latin-1, after encoding a str as UTF-8 (RFC 3986, 2.5)."""
+    """Decode bytes as Latin-1. A str is first encoded as UTF-8 (RFC 3986, 2.5)."""
     if isinstance(text, str):
         if text.isascii():
             return text
@@ -116,12 +119,12 @@ def request_target(url: str | bytes) -> str:
 
 
 def specificity(pattern: str) -> int:
-    """Return the length of a pattern in octets (2.2.2), with non-ASCII octets percent-encoded."""
+    """Return the length of a pattern in octets (2.2.2), as if non-ASCII octets were escaped."""
     return len(pattern) + 2 * (len(pattern.encode()) - len(pattern))
 
 
 class LiteralRun(NamedTuple):
-    """The text between two wildcards. Its normal form depends on where it matches.
+    """Text between two wildcards. Its normal form depends on where it matches.
 
     :param in_path: the normal form if the match starts in the path.
     :param in_query: the normal form if the match starts in the query.
@@ -131,7 +134,7 @@ class LiteralRun(NamedTuple):
     in_query: str
 
     def find(self, target: str, start: int, last: bool) -> int:
-        """Return the end of the leftmost match in a target, or -1 if there is none.
+        """Return the end offset of the leftmost match in a target, or -1 if there is none.
 
         :param start: the offset at which to start searching.
         :param last: True if the match must be at the end of the target.
@@ -154,10 +157,10 @@ class LiteralRun(NamedTuple):
 class Pattern(NamedTuple):
     """A pattern in normal form, split at its wildcards.
 
-    :param head: the text before the first wildcard, with which a target must start.
-    :param parts: the texts after each wildcard. A target must contain them in this order.
+    :param head: the text before the first wildcard. Every matching target starts with it.
+    :param parts: the text after each wildcard. Every matching target contains them in this order.
     :param anchored: True if the target must end where the pattern ends.
-    :param runs: the parts in both of their normal forms, if any of these differ.
+    :param runs: both normal forms of each part, or an empty tuple if they are all the same.
     """
 
     head: str
@@ -166,7 +169,7 @@ class Pattern(NamedTuple):
     runs: tuple[LiteralRun, ...] = ()
 
     def matches(self, target: str) -> bool:
-        """Return whether a target in normal form matches. Each part takes linear time."""
+        """Return whether a target in normal form matches. Matching a part takes linear time."""
         if not target.startswith(self.head):
             return False
         if not self.parts:
@@ -174,7 +177,8 @@ class Pattern(NamedTuple):
         end = len(self.head)
         if len(self.parts) > len(target) - end:  # each part has at least one character
             return False
-        # Trying the leftmost match is enough, because it leaves the most room for the next parts.
+        # Trying the leftmost match is enough, because it leaves the most room for the remaining
+        # parts.
         if self.runs:
             for number, run in enumerate(self.runs, 1):
                 end = run.find(target, end, self.anchored and number == len(self.runs))

@@ -1,4 +1,4 @@
-"""Parse a site's preferences about the use of its pages, from robots.txt and HTTP headers.
+"""Parse a site's preferences about how its pages are used, from robots.txt and HTTP headers.
 
 Most of this is based on drafts that may still change. `LABELS` lists them, and
 `docs/preferences.md` explains how they are interpreted.
@@ -15,8 +15,8 @@ from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
 from scrapy_robots_rfc.core.text import join_items, printable
 
-#: Known labels -> their synonyms. Other labels are accepted too, but a crawl that declares one
-#: gets a warning.
+#: Known label -> its synonyms. Other labels are also accepted, but we log a warning if a crawl
+#: declares one.
 LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
     "search": (),  # draft-ietf-aipref-vocab-08
@@ -25,35 +25,35 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "tdm": (),  # TDMRep (W3C Community Group report, 2024-05-10)
 })  # fmt: skip
 TRAIN_AI, TDM = "train-ai", "tdm"
-#: Names in user-agent lines that stand for a use instead of a crawler -> label. The rules of their
-#: groups define which URLs may be used that way.
+#: Name in a user-agent line that stands for a use instead of a crawler -> label. The rules in its
+#: group define which URLs may be used that way.
 POLICY_TOKENS: Mapping[str, str] = MappingProxyType({
     "__usage_ai-training": TRAIN_AI,  # draft-kelley-aipref-training-preference-signal-00 (2026)
 })  # fmt: skip
 #: Synonym -> label.
 LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}
-#: The spider attribute that declares the uses of a crawl.
+#: The spider attribute that declares a crawl's uses.
 USE_ATTRIBUTE = "robots_use"
-#: The request meta key that declares the uses of a request. It differs from `robots_use`, which is
-#: set on responses, so that copying meta from a response does not declare anything.
+#: The request meta key that declares a request's uses. Responses have a different key,
+#: `robots_use`, so that copying meta from a response does not declare anything.
 DECLARED_KEY = "robots_declared_use"
 
-#: Keys of robots.txt records about use, in lowercase.
+#: The lowercase keys of robots.txt records about use.
 USAGE = "content-usage"
 SIGNAL = "content-signal"
 RECORDS = (USAGE, SIGNAL, *TRAINING)
-#: Maximum number and total size in bytes of the records about use in a group. All of them are
-#: matched against each page on the event loop, which takes up to 10 ms. Real files only have a few.
+#: Maximum number and total size in bytes of a group's records about use. All of them are matched
+#: against each page on the event loop, which takes up to 10 ms. Real files only contain a few.
 MAX_RECORDS, MAX_BYTES = 1000, 32_768
-# Maximum number of characters of a record, header line or meta tag shown in a message.
+# Maximum number of characters to show from a record, header line or meta tag in a message.
 _MAX_SHOWN = 200
 
-# If there are several values for a label, the one with the highest number wins.
+# If a label has several values, the one with the highest number wins.
 _STRICTNESS = {None: 0, True: 1, False: 2}
 
 
 def parse_uses(value: object) -> tuple[str, ...] | None:
-    """Parse a user-supplied value into labels in lowercase, replacing synonyms.
+    """Parse a user-supplied value into lowercase labels, replacing synonyms.
 
     :param value: a list or a comma-separated string of labels.
     :returns: the labels, or `None` if the value is `None`.
@@ -73,17 +73,17 @@ def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield each unknown label together with the most similar known label."""
     for label in uses:
         if label not in LABELS:
-            from difflib import get_close_matches  # noqa: PLC0415 - for unknown labels only
+            from difflib import get_close_matches  # noqa: PLC0415 - only needed for unknown labels
 
             yield label, get_close_matches(label, LABELS, n=1, cutoff=0)[0]
 
 
 class Preference(NamedTuple):
-    """The preference of a site about one use.
+    """A site's preference about a use.
 
     :param allowed: True if the use is allowed, or `None` if the value is neither yes nor no.
     :param line: the line number in robots.txt, or `None` for other sources.
-    :param source: the record, header or meta tag.
+    :param source: the record, header or meta tag that contains the preference.
     """
 
     allowed: bool | None
@@ -91,10 +91,10 @@ class Preference(NamedTuple):
     source: str
 
 
-# The key of a dictionary member (RFC 9651, 3 and 4.2): `train-ai`. All of these expressions take
+# The key of a dictionary member (RFC 9651, 3 and 4.2): `train-ai`. All of these expressions run in
 # linear time, because the next character always determines where a part ends.
 _KEY = r"[a-z*][a-z0-9_.*-]*"
-# An escaped continuation byte of UTF-8: `%a9`.
+# An escaped UTF-8 continuation byte: `%a9`.
 _TAIL = "%[89ab][0-9a-f]"
 # An escaped UTF-8 character (RFC 3629, 4): `%c3%a9`.
 _ESCAPED = rf"""(?:
@@ -116,17 +116,17 @@ _ITEM = rf"""(?:
 _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
 # A list as a value: `(a b)`.
 _INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
-# A dictionary member with the comma after it: `train-ai=n;x=1, `. Few crawls need it, so it is
-# compiled on first use.
+# A dictionary member and the comma that follows it: `train-ai=n;x=1, `. It is only compiled on
+# first use, because few crawls need it.
 _MEMBER = rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)"
 
 
 def parse_usage(value: bytes) -> Mapping[str, bool | None]:
-    """Parse a Content-Usage value without its path, which is a dictionary (RFC 9651).
+    """Parse a Content-Usage value, which is a dictionary (RFC 9651), without its path.
 
     :param value: the value as written in the file or header.
-    :returns: label -> True for `y`, False for `n`, otherwise `None`. If the value is malformed, the
-        result is empty.
+    :returns: label -> True for `y`, False for `n`, or `None` for any other value. The result is
+        empty if the value is malformed.
     """
     text = value.decode("latin-1").strip(" ")
     member_at = re.compile(_MEMBER, re.VERBOSE | re.ASCII | re.DOTALL).match
@@ -144,7 +144,7 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
 def parse_signal(value: bytes) -> Mapping[str, bool | None]:
     """Parse a Content-Signal value, such as `search=yes, ai-train=no`, ignoring case.
 
-    :returns: label -> True for `yes`, False for `no`, otherwise `None`.
+    :returns: label -> True for `yes`, False for `no`, or `None` for any other value.
     """
     values: list[tuple[str, bool | None]] = []
     for member in value.decode("latin-1").lower().split(","):
@@ -174,7 +174,7 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
 
 
 def find_refusal(uses: Iterable[str], preferences: Mapping[str, Preference]) -> Refusal | None:
-    """Return a refusal if the site disallows every one of the given uses, otherwise `None`."""
+    """Return a refusal if the site disallows all of the given uses, or `None` otherwise."""
     texts: list[str] = []
     lines: list[int] = []
     for use in uses:
@@ -194,7 +194,7 @@ def find_refusal(uses: Iterable[str], preferences: Mapping[str, Preference]) -> 
 class PathPreference(NamedTuple):
     """The preferences in a robots.txt record.
 
-    :param pattern: the pattern of the URLs to which they apply. An empty pattern matches all URLs.
+    :param pattern: the pattern for the URLs that they apply to. An empty pattern matches all URLs.
     :param length: the length of the pattern in octets (2.2.2). The longest match wins.
     :param labels: the preference for each label.
     """
@@ -207,11 +207,11 @@ class PathPreference(NamedTuple):
 def read_records(
     records: Iterable[Record], above: Iterable[Record] = ()
 ) -> dict[str, list[PathPreference]]:
-    """Parse the records of a group into preferences, grouped by kind of record.
+    """Parse a group's records into preferences, grouped by the kind of record.
 
-    :param records: the records of the group with a key in `RECORDS`, decoded as Latin-1.
+    :param records: the group's records with a key in `RECORDS`, decoded as Latin-1.
     :param above: the Content-Signal records above the first user-agent line. They apply to labels
-        that the Content-Signal records of the group do not mention.
+        that the group's own Content-Signal records do not mention.
     """
     by_kind = _read_all(records)
     own_labels = {label for signal in by_kind[SIGNAL] for label in signal.labels}
@@ -256,10 +256,10 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
 def record_preferences(
     by_kind: Mapping[str, Sequence[PathPreference]], url: str | bytes
 ) -> Mapping[str, Preference]:
-    """Return the preferences about a URL.
+    """Return the preferences for a URL.
 
     For each kind of record, only the records with the longest matching pattern apply. `combined`
-    decides between the kinds.
+    then merges the different kinds.
 
     :param by_kind: the result of `read_records`.
     :param url: the URL, in any form that `RobotsTxt.decide` accepts.
@@ -282,7 +282,7 @@ def _with_source(
 def header_preferences(
     usage: Iterable[bytes], signals: Iterable[bytes]
 ) -> tuple[Mapping[str, Preference], bool]:
-    """Return the preferences in the headers of a response, and whether they were too long.
+    """Return the preferences in a response's headers, and whether the headers were too long.
 
     :param usage: the values of all Content-Usage lines. Together they form one dictionary (RFC
         9651, 4.2), which is ignored if it is larger than `MAX_BYTES`.

@@ -1,6 +1,6 @@
-"""The robots.txt parser that crawls use.
+"""The robots.txt parser used in crawls.
 
-Creating a `RobotsTxt` is cheap. The rules of a group are parsed when they are first needed.
+Creating a `RobotsTxt` is cheap. A group's rules are parsed when they are first needed.
 """
 
 import math
@@ -27,7 +27,7 @@ from scrapy_robots_rfc.core.percent import is_normal_url, request_target
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
 
 # Maximum number of crawlers and groups to cache per file, so that a crawl that rotates its
-# User-Agent does not run out of memory. An `lru_cache` per file would need more memory.
+# User-Agent does not run out of memory. An `lru_cache` for each file would use more memory.
 _MAX_CACHED = 64
 
 # The start of an HTML or XML page: ` <html>`.
@@ -49,8 +49,8 @@ class RobotsTxt:
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
         #: The content of the file, up to the limit.
         self.content: Content = content_of(body, max_size)
-        # These are read lazily, but not with `cached_property`. Before Python 3.12, it uses a lock
-        # that makes the event loop wait while a thread reads another file.
+        # These are computed lazily, but not with `cached_property`. Before Python 3.12, it uses a
+        # lock that would make the event loop wait while a thread reads another file.
         self._agents: list[AgentLine] | None = None
         self._groups: list[tuple[tuple[GroupKey, ...], Section]] | None = None
         self._tokens: set[str] = set()
@@ -64,8 +64,8 @@ class RobotsTxt:
         """Parse a file. This accepts any bytes and never raises.
 
         :param body: the file.
-        :param max_size: the maximum size in bytes. The rest of a larger file is ignored. RFC 9309,
-            2.5 requires at least 512,000.
+        :param max_size: the maximum size in bytes, at least 512,000 according to RFC 9309, 2.5.
+            Anything after that is ignored.
         """
         return cls(body, max_size=max_size)
 
@@ -73,12 +73,12 @@ class RobotsTxt:
         """Return whether a URL may be fetched, and why (RFC 9309, 2.2.2).
 
         :param url: an absolute URL, or a path and query. Percent-encoding is optional.
-        :param tokens: product tokens in order of preference. The group of the first one that has a
-            group applies, otherwise the ``*`` group. A str is a token or a User-Agent header.
+        :param tokens: product tokens in order of preference. The first one that has a group in the
+            file is used, or else the ``*`` group. A str can be a token or a User-Agent header.
         """
         try:
             rules = self._rules[tokens]
-        except (KeyError, TypeError):  # tokens that are not cached yet, or a list
+        except (KeyError, TypeError):  # not cached yet, or a list
             rules = self._rules_for(tokens)
         if rules.token is None:
             return _NO_GROUP
@@ -91,9 +91,9 @@ class RobotsTxt:
         return decision
 
     def prepare(self, tokens: str | Sequence[str]) -> None:
-        """Parse everything that later calls for these tokens need, which may take a second.
+        """Parse everything that later calls with these tokens need. This may take a second.
 
-        This may run in a thread while another thread uses the file with other tokens.
+        This may run in one thread while another thread is using the file with other tokens.
 
         :param tokens: see `decide`.
         """
@@ -166,21 +166,21 @@ class RobotsTxt:
 
     @property
     def is_page(self) -> bool:
-        """True if this is a web page rather than a robots.txt, so that everything is allowed."""
+        """True if this is a web page rather than a robots.txt file, so everything is allowed."""
         return self.starts_with_markup and not self._agent_lines()
 
     def _contains_any(self, record_keys: Iterable[str]) -> bool:
-        """Return whether the file contains any of the keys, to avoid parsing groups if not."""
+        """Return whether the file contains any of the keys. If not, groups need not be parsed."""
         lower = self.content.data.lower()
         return any(key.encode("ascii") in lower for key in record_keys)
 
     def records_by_group(
         self, *record_keys: str
     ) -> Iterable[tuple[tuple[GroupKey, ...], list[Record]]]:
-        """Return the group keys of each group and its records with the given keys.
+        """Return the keys of each group, together with its records that have one of the given keys.
 
-        The values of the records are decoded as Latin-1. If the file does not contain any of the
-        record keys, the result is empty.
+        The values of the records are decoded as Latin-1. The result is empty if the file does not
+        contain any of the given keys.
 
         :param record_keys: keys of records, in lowercase.
         """
@@ -206,11 +206,11 @@ class RobotsTxt:
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
     ) -> Mapping[str, use.Preference]:
-        """Return the preferences about the use of a page, by label.
+        """Return the site's preferences about how a page is used, by label.
 
-        They come from the records of the group that applies, from Content-Signal records above the
-        first user-agent line, which are defaults for all groups, and from groups named by a policy
-        token. If the URL may not be fetched, the result is empty. For the parameters, see `decide`.
+        They come from the records in the group that applies, from Content-Signal records above the
+        first user-agent line (which are defaults for all groups), and from groups for a policy
+        token. The result is empty if the URL may not be fetched. See `decide` for the parameters.
         """
         if not self.decide(url, tokens).allowed:
             return {}
@@ -229,7 +229,7 @@ class RobotsTxt:
         return preferences
 
     def _rules_for_uses(self) -> list[tuple[str, str, Ruleset]]:
-        """Return the policy tokens that have a group, each with its label and its rules."""
+        """Return each policy token that has a group, together with its label and rules."""
         if self._use_rules is None:
             self._use_rules = [
                 (token, label, self._rules_for([token]))
@@ -261,7 +261,7 @@ class RobotsTxt:
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
         """Return the largest Crawl-delay in the groups that apply, or `None` if there is none.
 
-        It is in seconds and may be infinite.
+        The delay is in seconds and may be infinite.
         """
         records = self.records_for(tokens, ["crawl-delay"])
         delays = (parse_delay(record.value) for record in records)
@@ -270,6 +270,6 @@ class RobotsTxt:
 
 @lru_cache(maxsize=1024)
 def _crawler_keys(tokens: str | tuple[str, ...]) -> tuple[tuple[str, GroupKey], ...]:
-    """Return the result of `crawler_keys` for all tokens."""
+    """Return the keys for all tokens; see `crawler_keys`."""
     names = product_tokens(tokens) if isinstance(tokens, str) else tokens
     return tuple(chain.from_iterable(map(crawler_keys, names)))

@@ -1,9 +1,9 @@
 """An index of the rules of a group that finds the most specific match quickly (RFC 9309, 2.2.2).
 
 Most rules are plain prefixes, such as `/shop/`. They are sorted, so a binary search for the target
-ends at the longest matching prefix, or at a longer rule that starts with it. All other rules have a
-wildcard or an escape. Each of them also has a "literal", which is a piece of text that every
-matching target contains. They are only tried if the target contains their literal.
+ends at the longest matching prefix, or at a longer rule that starts with it. All other rules
+contain a wildcard or an escape. Each of these has a "literal", which is a piece of text that every
+matching target contains. A rule is only tried if the target contains its literal.
 """
 
 import re
@@ -37,30 +37,31 @@ _split_at_special = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
 # Approximate number of bytes to process at a time. Regular expressions hold the GIL, so a larger
 # piece would block the event loop for more than a few milliseconds.
 _PIECE = 65_536
-# Maximum number of rules with wildcards for which the target is searched for each literal. With
-# more rules, all substrings of the target are looked up, and literals have one of these sizes.
+# With up to this many rules that contain wildcards, we search the target for each literal. With
+# more rules, we look up all substrings of the target instead, and literals have one of these sizes.
 _MAX_SEARCHES = 96
 _SIZES = (0, 1, 2, 3, 5, 8)
-# If at least this number of rules share a literal, `prepare` parses them in advance, because a
-# single target may need all of them.
+# If at least this many rules share a literal, `prepare` parses them in advance, because a single
+# target may need all of them.
 _MANY_RULES = 32
-# Maximum number of decisions to cache. Caching one for each rule could double the memory of a file.
+# Maximum number of decisions to cache. Caching one for each rule could double the memory used by a
+# file.
 _MAX_DECISIONS = 256
 # A character that sorts after every byte.
 _AFTER_ALL = "\u0100"
 # A number larger than any line number.
 _MAX_LINES = 1 << 32
 
-# The rank, the needle, the parsed pattern and the original pattern of a rule with a wildcard.
+# The rank, needle, parsed pattern and original pattern of a rule with a wildcard.
 _ParsedRule = tuple[int, str, Pattern, str]
 
 
 def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
     """Decode a section in pieces of up to 64 KiB, and truncate lines that are too long.
 
-    A piece is longer if it consists of a single longer line.
+    A single line that is longer than this becomes its own piece.
 
-    :returns: pairs of the number of the line before the piece, and the piece, which starts with a
+    :returns: pairs of the line number before the piece and the piece itself, which starts with a
         newline.
     """
     start, end, above = section
@@ -79,9 +80,9 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
 def split_at_rules(text: str) -> list[str]:
     """Split a text at its rules.
 
-    :returns: four strings for each rule, followed by the text after the last rule. They are the
-        text before the rule, ``Dis`` or `None`, the literal prefix of the pattern, and the rest of
-        the line.
+    :returns: four strings for each rule, followed by the text after the last rule. The four strings
+        are the text before the rule, ``Dis`` or `None`, the literal prefix of the pattern, and the
+        rest of the line.
     """
     parts = _split_at_rules(text)
     if _UNUSUAL_RULE.search("".join(parts[::4])):
@@ -97,9 +98,9 @@ def _usual(line: str) -> str:
 
 
 class RuleIndex:
-    """The rules of a group, shared by all crawlers to which it applies.
+    """The rules in a group, shared by all crawlers that the group applies to.
 
-    The index is built by the first lookup.
+    The first lookup builds the index.
 
     :param file: the content of the file.
     :param sections: the lines of the group.
@@ -108,23 +109,23 @@ class RuleIndex:
     def __init__(self, file: bytes, sections: Sequence[Section]) -> None:
         self._file = file
         self._sections = sections
-        #: True after `prepare`, when every lookup is fast.
+        #: True once `prepare` has finished, so that every lookup is fast.
         self.prepared: bool = False
-        #: The preferences of the group, once they have been read.
+        #: The group's preferences, or `None` if they have not been read yet.
         self.preferences: Mapping[str, Sequence[PathPreference]] | None = None
-        #: Pattern -> the line of its first Allow rule, or the negated line of its first Disallow
-        #: rule if it has no Allow rule.
+        #: Pattern -> the line number of its first Allow rule, or the negated line number of its
+        #: first Disallow rule if there is no Allow rule.
         self.lines: dict[str, int] = {}
         self._prefixes: list[str] = []  # sorted, starting with an empty string
         # For each prefix, the index of the longest other prefix that it starts with.
         self._parents: list[int] = []
-        # Literal -> the rules with wildcards that have this literal. They are stored as one pattern
-        # per line until a target contains the literal, and parsed then.
+        # Literal -> the rules with wildcards that have this literal. They are stored as text with
+        # one pattern per line, and are parsed once a target contains the literal.
         self._others: dict[str, str | tuple[_ParsedRule, ...]] = {}
         self._sizes: set[int] = set()  # sizes of the literals, if substrings are looked up
 
     def find(self, target: str) -> str:
-        """Return the pattern that decides about a target in normal form, or an empty string."""
+        """Return the pattern that decides for a target in normal form, or "" if none matches."""
         prefixes = self._prefixes or self.build()
         at = bisect_right(prefixes, target) - 1
         while not target.startswith(prefixes[at]):
@@ -134,7 +135,8 @@ class RuleIndex:
         if not others:
             return best
         rank = None  # computed when needed, because most targets contain no literal
-        # `literal in pieces` either looks it up in a set of substrings, or searches the target.
+        # `literal in pieces` either looks it up in a set of substrings or searches the target for
+        # it.
         pieces = self._pieces_of(target) if self._sizes else target
         for literal in others if pieces is target else pieces:
             if literal in pieces:
@@ -152,7 +154,7 @@ class RuleIndex:
         return best
 
     def prepare(self) -> None:
-        """Build the index, and parse the rules of literals that many rules share."""
+        """Build the index, and parse all rules whose literal is shared by many rules."""
         if not self._prefixes:
             self.build()
         for literal, rules in self._others.items():
@@ -195,12 +197,12 @@ class RuleIndex:
         return pieces & self._others.keys()
 
     def _rank(self, pattern: str) -> int:
-        """Return a number that ranks rules by specificity, then Allow, then file order."""
+        """Return a number for sorting rules by specificity, then Allow, then file order."""
         line = self.lines.get(pattern, 0)
         return (specificity(pattern) << 1 | (line > 0)) * _MAX_LINES - abs(line)
 
     def _parse(self, literal: str, text: str) -> tuple[_ParsedRule, ...]:
-        """Parse and store the rules of a literal, starting with the most specific one."""
+        """Parse and store the rules that share a literal, most specific first."""
         patterns = text.split("\n")
         rules: list[_ParsedRule] = []
         for pattern in patterns:
@@ -213,30 +215,30 @@ class RuleIndex:
 
 
 def _runs_of(pattern: str) -> list[str]:
-    """Split a pattern into the texts that a target must contain. Some may be empty."""
+    """Split a pattern into pieces of text that a target must contain. Some may be empty."""
     return pattern.split("*") if _is_bare(pattern) else _split_at_special(pattern)
 
 
 def _parents_of(prefixes: list[str]) -> list[int]:
     """Return the index of the longest other prefix that each prefix starts with.
 
-    :param prefixes: the prefixes in sorted order, so that each is directly followed by all prefixes
-        that start with it.
+    :param prefixes: the sorted prefixes. Each one is directly followed by all longer prefixes that
+        start with it.
     """
     parents = [0] * len(prefixes)
     next_starts_with_it = map(str.startswith, prefixes[2:], prefixes[1:])
     for at in compress(range(1, len(prefixes)), next_starts_with_it):
         end = bisect_left(prefixes, prefixes[at] + _AFTER_ALL, at)
-        parents[at + 1 : end] = [at] * (end - at - 1)  # a longer prefix may overwrite some later
+        parents[at + 1 : end] = [at] * (end - at - 1)  # longer prefixes may overwrite some of these
     return parents
 
 
 def _by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
     """Group patterns by literal.
 
-    The literal of a pattern is the longest text between its wildcards. If there are many patterns,
-    it is the start or end of the least common text instead, so that few patterns share it. In that
-    case, the needles are keys as well, so that they are among the looked-up substrings.
+    A pattern's literal is the longest text between its wildcards. If there are many patterns, it is
+    the start or end of the least common text instead, so that few patterns share it. In that case,
+    needles are added as keys as well, so that they are also looked up.
     """
     by_literal: dict[str, list[str]] = {}
     if len(patterns) <= _MAX_SEARCHES:
@@ -254,7 +256,7 @@ def _by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
 
 
 def _ends(run: str) -> tuple[str, str]:
-    """Return the start and the end of a text, each with the largest of `_SIZES` that fits."""
+    """Return the start and end of a text, using the largest size in `_SIZES` that fits."""
     size = _SIZES[bisect_right(_SIZES, len(run)) - 1]
     return run[:size], run[len(run) - size :]
 
@@ -269,8 +271,8 @@ class Ruleset:
     """The rules and cached decisions for a product token.
 
     :param index: the rules of its group.
-    :param token: the token as the crawler spells it, or `None` if no group applies.
-    :param decisions: cached decisions, by the pattern that decided.
+    :param token: the token in the crawler's own spelling, or `None` if no group applies.
+    :param decisions: cached decisions, keyed by the deciding pattern.
     """
 
     index: RuleIndex
@@ -278,7 +280,7 @@ class Ruleset:
     decisions: dict[str, Decision] = field(default_factory=dict)
 
     def decision_by(self, pattern: str) -> Decision:
-        """Return and cache the decision of a pattern, which is empty if no rule matches."""
+        """Return and cache the decision for a pattern, which is empty if no rule matches."""
         line = self.index.lines.get(pattern)
         if line is None:
             decision = Decision(True, Reason.NO_RULE, None, self.token)

@@ -1,4 +1,4 @@
-"""Helpers for messages, such as escaping text from a site and hiding credentials."""
+"""Helpers for formatting messages, which escape text from sites and hide credentials."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 _LAST_TIME = 253_402_300_799.0  # the end of 9999-12-31, used for copies that never expire
 
-# Maximum characters of an origin, a rule or a cause in a message.
+# Maximum number of characters to show from an origin, rule or cause in a message.
 _MAX_SHOWN = 100
 
 
@@ -25,7 +25,7 @@ def shorten(site_text: object) -> str:
 
 
 def join_items(items: Sequence[str], word: str = "and") -> str:
-    """Join items like ``5, 15 and 45``."""
+    """Join items into a phrase such as ``5, 15 and 45``."""
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} {word} {items[-1]}"
@@ -40,20 +40,20 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def without_credentials(text: str, instead: str = "") -> str:
-    """Remove user names and passwords from the addresses in a text.
+    """Remove user names and passwords from all addresses in a text.
 
     A password may contain slashes and ``@``, so this may also remove parts of the host.
 
     :param instead: a replacement for the user name and password.
     """
-    # Remove everything from the first colon of a word to its last @. This takes linear time,
+    # Remove everything from the first colon in a word to its last @. This takes linear time,
     # because each word is searched only once.
     text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 
 
-def masked(value: Any) -> Any:  # noqa: ANN401 - a value of any setting
-    """Replace the credentials in all addresses of a value with ``***``."""
+def masked(value: Any) -> Any:  # noqa: ANN401 - any setting's value
+    """Replace the credentials in all addresses in a value with ``***``."""
     if isinstance(value, str):
         return without_credentials(value, "***@")
     if isinstance(value, Mapping):
@@ -62,7 +62,7 @@ def masked(value: Any) -> Any:  # noqa: ANN401 - a value of any setting
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error on a single line, without credentials."""
+    """Return an error's message on a single line, without credentials."""
     try:
         return without_credentials(" ".join(str(error).split()))
     except Exception:  # noqa: BLE001 - a third-party `__str__` may fail
@@ -70,7 +70,7 @@ def message_of(error: BaseException) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return the class and message of an error on a single short line, without credentials."""
+    """Return an error's class and message on a single short line, without credentials."""
     text = printable(message_of(error))[:200]
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
