@@ -50,7 +50,7 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
         name = common.source_name(opts.file)
         console.complain(f"{name}: ignored {broken}")
     if opts.html is not None:
-        _write(opts.html, page(sums, opts.file), opts.file)
+        _write(opts.html, page(sums, opts.file))
     if opts.json:
         console.print_json(as_json(sums, opts.file))
     else:
@@ -109,33 +109,24 @@ def headline(sums: Sums) -> str:
     return f"{requests} disallowed: {sums.total.requests - dry:,} dropped, {dry:,} in a dry run"
 
 
-def facts(sums: Sums, source: str) -> Iterator[tuple[str, str]]:
-    """Yield the rows of the header, such as file, time, spider and agent."""
-    yield "file", f"{common.source_name(source)} ({pluralize(sums.records, 'record')})"
-    if sums.total.first and sums.total.last:
-        yield "time", _period(sums.total.first, sums.total.last)
+def facts(sums: Sums, source: str) -> list[tuple[str, str]]:
+    """Return the rows of the header, such as file, time, spider and agent."""
+    runs = list(sums.runs.values())
+    ran = runs[0].ending if len(runs) == 1 else f"{len(runs):,}" * bool(runs)
     if sums.only is not None:
-        yield "run", f"only run {sums.only} of {len(sums.runs)}"
-    elif len(sums.runs) == 1:
-        yield from (("run", _ending(run)) for run in sums.runs.values())
-    elif sums.runs:
-        yield "runs", f"{len(sums.runs):,}"
-    if sums.spiders:
-        yield "spider" + "s" * (len(sums.spiders) > 1), _named(sums.spiders)
-        yield "agent" + "s" * (len(sums.agents) > 1), _named(sums.agents)
-    if sums.allowed:
-        yield "allowed", f"{pluralize(sums.allowed, 'request')}, not counted below"
-    if sums.exempt:
-        yield "exempt", f"{pluralize(sums.exempt.total(), 'request')}, not judged by robots.txt"
-    if sums.broken:
-        yield "broken", f"{pluralize(sums.broken, 'record')} left out"
-
-
-def _period(first: str, last: str) -> str:
-    first, last = first[:19].replace("T", " "), last[:19].replace("T", " ")
-    if first == last:
-        return f"{first} UTC"
-    return f"{first} to {last.removeprefix(first[:11])} UTC"
+        ran = f"only run {sums.only} of {len(runs)}"
+    exempt = sums.exempt.total()
+    rows = {
+        "file": f"{common.source_name(source)} ({pluralize(sums.records, 'record')})",
+        "time": sums.total.period,
+        "runs" if ran.isdigit() else "run": ran,
+        "spider" + "s" * (len(sums.spiders) > 1): _named(sums.spiders),
+        "agent" + "s" * (len(sums.agents) > 1): _named(sums.agents),
+        "allowed": f"{pluralize(sums.allowed, 'request')}, not counted below" * bool(sums.allowed),
+        "exempt": f"{pluralize(exempt, 'request')}, not judged by robots.txt" * bool(exempt),
+        "broken": f"{pluralize(sums.broken, 'record')} left out" * bool(sums.broken),
+    }
+    return [(name, text) for name, text in rows.items() if text]
 
 
 def _named(counts: Counter[str | None]) -> str:
@@ -149,13 +140,9 @@ def _named(counts: Counter[str | None]) -> str:
 
 def _described(run: Run) -> str:
     """Return the number, spider, time and end of a run."""
-    period = f", {_period(run.first, run.last)}" if run.first and run.last else ""
-    dry = " (dry run)" if run.dry_run else ""
-    return f"run {run.number}: {run.spider or NOT_GIVEN}{period}{dry}, {_ending(run)}"
-
-
-def _ending(run: Run) -> str:
-    return run.end or "no end recorded"
+    dry = "dry run" if run.dry_run else ""
+    details = [run.spider or NOT_GIVEN, run.period, dry, run.ending]
+    return f"run {run.number}: {', '.join(filter(None, details))}"
 
 
 # JSON.
@@ -350,7 +337,7 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _write(name: str, text: str, report: str) -> None:
+def _write(name: str, text: str) -> None:
     """Write the page. It overwrites only an empty file or an earlier page."""
     path = Path(os.path.realpath(name))  # for `/dev/fd/N` that is a pipe, no such path exists
     try:
@@ -358,8 +345,6 @@ def _write(name: str, text: str, report: str) -> None:
             raise common.Failed(
                 f"refusing to write to {name}, because it is not a regular file; use another file"
             )
-        if path.exists() and report != common.STANDARD and path.samefile(report):
-            raise common.Failed(f"refusing to overwrite {name}, because it is the report itself")
         if path.exists() and not _is_page(path):
             raise common.Failed(
                 f"refusing to overwrite {name}, because this command did not write it; delete it,"

@@ -88,6 +88,21 @@ class Run:
     dry_run: int = 0
     end: str | None = None
 
+    @property
+    def period(self) -> str:
+        """The time from the first to the last record; empty if it is not known."""
+        if self.first is None or self.last is None:
+            return ""
+        first, last = self.first[:19].replace("T", " "), self.last[:19].replace("T", " ")
+        return (
+            f"{first} UTC" if first == last else f"{first} to {last.removeprefix(first[:11])} UTC"
+        )
+
+    @property
+    def ending(self) -> str:
+        """How the crawl ended, in words."""
+        return self.end or "no end recorded"
+
     def note(self, time: str | None) -> None:
         """Extend the time from the first to the last record."""
         if time is not None and _TIME.fullmatch(time):

@@ -138,7 +138,7 @@ def test_the_report_is_not_overwritten(folder: Path) -> None:
     for name in (own, f"sub/../{own}", "link", "again", str(folder / own)):
         done = run(*filled(name), folder=folder)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert f": refusing to overwrite {name}, because it is the report itself\n" in done.err
+        assert f": refusing to overwrite {name}, because this command did not write" in done.err
         assert contents(folder) == before
 
 
