@@ -63,10 +63,8 @@ class Difference:
     crawlers: tuple[str, ...]
 
     def __str__(self) -> str:
-        count = f"{len(self.crawlers)} crawlers"
-        return (
-            f"{self.file}: {self.parser} {self.answer} {self.url:.60} for {count} ({self.reason})"
-        )
+        decided = f"{self.parser} {self.answer} {self.url:.60}"
+        return f"{self.file}: {decided} for {len(self.crawlers)} crawlers ({self.reason})"
 
 
 def crawlers() -> list[str]:
