@@ -97,7 +97,7 @@ def members(path: Path) -> list[int]:
 
 
 def test_a_decision_is_replayed(path: Path) -> None:
-    """The decision is printed again, with the rule, although the site is gone."""
+    """The command prints the decision and the rule, although the site is gone."""
     body, coding = gzip.compress(FILE.encode()), (("Content-Encoding", "gzip"),)
     with Site({"/robots.txt": redirect("/a"), "/a": Reply(200, body, coding)}) as site:
         archive(path, site.url("/x"))
@@ -112,7 +112,7 @@ def test_a_decision_is_replayed(path: Path) -> None:
 
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "older archive"])
 def test_the_agent_of_the_crawl_decides(path: Path, is_recorded: bool) -> None:
-    """The agent in the archive decides, and is printed.
+    """The command judges for the agent in the archive, and prints it.
 
     In an older archive it is the User-Agent of the request.
     """
@@ -132,7 +132,7 @@ def test_the_agent_of_the_crawl_decides(path: Path, is_recorded: bool) -> None:
 
 
 def test_another_agent_is_warned_of(path: Path) -> None:
-    """A verdict for an agent that is not in the archive has a warning."""
+    """The command warns about an agent that is not in the archive."""
     with Site({"/robots.txt": file(GROUPS)}) as site:
         archive(path, site.url("/x"), ROBOTSTXT_USER_AGENT=["foobot-news", "foobot"])
         archive(path, site.url("/x"), ROBOTSTXT_USER_AGENT="otherbot")
@@ -155,7 +155,7 @@ def test_another_agent_is_warned_of(path: Path) -> None:
 
 
 def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last result up to a time counts, over all files of an archive."""
+    """The last result before a time decides, in whichever file of the archive it is."""
     now = time.time()
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
@@ -183,14 +183,14 @@ def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_dates_are_compared_as_times(
     path: Path, url: str, date: str, at: str, verdict: str
 ) -> None:
-    """A record counts from its time on, whatever its time zone and fraction of a second."""
+    """Time zones and fractions of seconds are taken into account."""
     octets = gzip.decompress(path.read_bytes())
     path.write_bytes(re.sub(rb"WARC-Date: \S+", f"WARC-Date: {date}".encode(), octets))
     assert verdicts(path, "--at", at, url)[0][0] == verdict
 
 
 def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
-    """A site that is not in the archive is undecided, and not called unreachable."""
+    """A site that is not in the archive is undecided instead of unreachable."""
     done = check(path, "https://b.example/x")
     lacks = "the archive has nothing about https://b.example at that time"
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
@@ -202,7 +202,7 @@ def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
 
 @pytest.mark.parametrize("status", [503, 429])
 def test_a_page_was_dropped_if_its_file_was_unreachable(path: Path, status: int) -> None:
-    """A page whose robots.txt was unreachable is disallowed, as the crawl decided."""
+    """A page is disallowed if its robots.txt was unreachable in the crawl."""
     with Site({"/robots.txt": Reply(status)}) as site:
         archive(path, site.url("/x"))
     assert verdicts(path, site.url("/x")) == [("disallowed", f"robots.txt unreachable: {status}")]
@@ -223,7 +223,7 @@ def test_a_dry_run_is_named(path: Path, dry_run: bool) -> None:
 
 
 def test_a_file_that_was_unchanged(path: Path) -> None:
-    """After a 304, the rules are those of the response that had the file."""
+    """After a 304, the rules of the earlier response apply."""
     headers = (("ETag", '"a"'), ("Cache-Control", "max-age=0"))
     store = {"ROBOTS_CACHE": f"sqlite:///{path.parent / 'r.sqlite'}", "ROBOTS_CACHE_MIN_AGE": 0}
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
@@ -240,7 +240,7 @@ def test_a_file_that_was_unchanged(path: Path) -> None:
 
 
 def test_declared_uses_count(path: Path) -> None:
-    """The uses that the crawl declared count, or else those of `--use`."""
+    """The declared uses of the crawl count, unless `--use` replaces them."""
     with Site({"/robots.txt": file(USES)}) as site:
         archive(path, site.url("/x"), ROBOTS_USE=["train-ai", "search"])
         archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
@@ -254,7 +254,7 @@ def test_declared_uses_count(path: Path) -> None:
 
 
 def test_a_crawl_without_declared_uses(path: Path) -> None:
-    """A crawl that declared no use is replayed without one, whatever the settings are now."""
+    """A crawl without declared uses is replayed without them, even if ROBOTS_USE is set now."""
     with Site({"/robots.txt": file(USES)}) as site:
         archive(path, site.url("/x"))
         arguments = (site.url("/x"), "-s", "ROBOTS_USE=train-ai")
@@ -279,14 +279,14 @@ def test_uses_that_are_unknown(path: Path, damaged: bool) -> None:
 
 
 def test_a_file_that_was_changed(path: Path, url: str) -> None:
-    """A file that does not have the digest of the result decides nothing."""
+    """A file with another digest than the result is not used."""
     path.write_bytes(unpacked(path.read_bytes()).replace(b"Disallow: /x", b"Disallow: /z"))
     assert verdicts(path, url) == [MISSING]
 
 
 @pytest.mark.parametrize("octet", [-8, -20])
 def test_damage_within_a_record(path: Path, url: str, octet: int) -> None:
-    """Neither a damaged record counts nor the records after it."""
+    """A damaged record and the records after it are ignored."""
     octets, starts = bytearray(path.read_bytes()), members(path)
     octets[starts[2] + octet] ^= 0xFF  # of the checksum of the response, or of its content
     # The result of the fetch comes first, because nothing after the damage is read.
@@ -298,7 +298,7 @@ def test_damage_within_a_record(path: Path, url: str, octet: int) -> None:
 
 @pytest.mark.parametrize("tail", [b"", b"not a gzip member"])
 def test_a_damaged_result_does_not_decide(path: Path, tail: bytes) -> None:
-    """A result counts if its own checksum is right, whatever comes after it."""
+    """A result with a correct checksum is used, even if there is damage after it."""
     with Site({"/robots.txt": file(FILE)}) as site:
         archive(path, site.url("/x"))
         site.replies["/robots.txt"] = Reply(404)
@@ -334,7 +334,7 @@ def test_records_without_their_digest(path: Path, url: str, algorithm: str) -> N
 
 @pytest.mark.parametrize("date", [b"WARC-Date: 2q30-01-01T00:00:00Z", b"XARC-Date: 2030-01-01"])
 def test_a_record_without_a_date_is_damaged(path: Path, url: str, date: bytes) -> None:
-    """A result whose date is missing, or is not a time, does not count."""
+    """A result with a missing or invalid date is ignored."""
     head, _, tail = gzip.decompress(path.read_bytes()).rpartition(b"WARC-Date: ")
     path.write_bytes(head + date + b"\r\n" + tail.partition(b"\r\n")[2])
     for at in ((), ("--at", "2100-01-01")):
@@ -344,7 +344,7 @@ def test_a_record_without_a_date_is_damaged(path: Path, url: str, date: bytes) -
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_an_archive_that_is_cut_off(path: Path, url: str, packed: bool) -> None:
-    """Wherever a file ends within a record, one line says so."""
+    """The command prints one line about an incomplete file, wherever the file ends."""
     whole, (*_, start, end) = path.read_bytes(), members(path)
     if not packed:
         whole, start = gzip.decompress(whole), len(gzip.decompress(whole[:start]))
@@ -366,7 +366,7 @@ def test_an_archive_that_is_cut_off(path: Path, url: str, packed: bool) -> None:
     ],
 )
 def test_odd_fields_are_ignored(path: Path, url: str, before: bytes, after: bytes) -> None:
-    """Fields of an archive that make no sense are ignored."""
+    """Invalid fields of an archive are ignored."""
     rewrite_metadata(path, before, after)
     assert verdicts(path, url)[0][0] == "disallowed"
 
@@ -375,7 +375,7 @@ def test_odd_fields_are_ignored(path: Path, url: str, before: bytes, after: byte
 
 
 def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
-    """An archive that comes through a pipe is refused in one line."""
+    """The command refuses to read an archive from a pipe."""
     ours, its = os.pipe()
     os.close(its)
     name = f"/dev/fd/{ours}"
@@ -387,7 +387,7 @@ def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_another_file_is_not_an_archive(tmp_path: Path, packed: bool) -> None:
-    """A file of another kind is not called damaged."""
+    """The error for another kind of file does not say that it is damaged."""
     path = tmp_path / "robots.txt"
     path.write_bytes(gzip.compress(FILE.encode()) if packed else FILE.encode())
     done = check(path, "https://a.example/")

@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_broken_spider(folder: Path) -> None:
-    """A broken spider does not matter, because commands use none.
+    """Commands work in a project with a broken spider, because they do not load spiders.
 
     The settings of the project apply.
     """
@@ -75,7 +75,7 @@ def test_missing_component(setting: str, says: str, tmp_path: Path) -> None:
 
 
 def test_log_stdout(folder: Path) -> None:
-    """With LOG_STDOUT, the answer is not logged, and the project's prints are not in it."""
+    """With LOG_STDOUT, stdout has the answer without the project's prints."""
     with Site({"/robots.txt": robots(FILE)}) as site:
         done = run("check", site.url("/x"), "-s", "LOG_STDOUT=1", folder=folder)
     assert (done.code, done.err) == (0, "")

@@ -191,7 +191,7 @@ def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], text: s
 
 
 def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
-    """A file that is not an SQLite database stays as it is, and so does a folder."""
+    """Files that are not SQLite databases, and folders, are not changed."""
     notes = tmp_path / "notes.txt"
     notes.write_text("what a user wrote\n", encoding="utf-8")
     empty = tmp_path / "empty"

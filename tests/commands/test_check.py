@@ -141,7 +141,7 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
 
 
 def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
-    """URLs come from standard input if none are named; or the robots.txt does."""
+    """Standard input has the URLs, unless they are arguments, or the robots.txt."""
     done = robots(
         "check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n"
     )
@@ -303,7 +303,7 @@ def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
 
 
 class Gate(threading.Event):
-    """An event that is never set, and shows when it is waited for."""
+    """An event that is never set, and that records whether a thread waits for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -339,7 +339,7 @@ def test_reader_closes_the_output(given: str, tmp_path: Path) -> None:
 
 
 def test_another_parser_decides(tmp_path: Path) -> None:
-    """The project's parser decides, and the reason names no line."""
+    """The project's parser decides, and the reason does not name a line."""
     with Site({"/robots.txt": file(FILE)}) as site:
         parser = "ROBOTSTXT_PARSER=scrapy.robotstxt.PythonRobotParser"
         done = run("check", site.url("/x"), "-s", parser, folder=tmp_path)
@@ -372,7 +372,7 @@ def test_unknown_use(robots: Callable[..., Done], given: str) -> None:
 def test_visit_time_and_a_policy_token_are_explained(
     robots: Callable[..., Done], tmp_path: Path
 ) -> None:
-    """A Visit-time is not obeyed, and the group of a policy token decides about a use."""
+    """A note says that a Visit-time is not obeyed. A policy token decides about a use."""
     file = tmp_path / "robots.txt"
     file.write_text(
         "User-agent: *\nAllow: /\nVisit-time: 0600-0845\n\n"

@@ -35,7 +35,7 @@ def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
     ],
 )
 def test_exit_code(text: str, code: int, summary: str, tmp_path: Path) -> None:
-    """The exit code is that of the worst finding."""
+    """The worst finding determines the exit code."""
     (tmp_path / "robots.txt").write_text(text)
     done = lint("robots.txt", folder=tmp_path)
     assert (done.code, done.lines[-1], done.err) == (code, f"robots.txt: {summary}", "")
@@ -60,7 +60,7 @@ def test_json(tmp_path: Path) -> None:
 
 
 def test_github(tmp_path: Path) -> None:
-    """With --format github, a finding is an annotation of its line, which the file cannot end."""
+    """With --format github, each finding is an annotation, and the file cannot inject others."""
     (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
     done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
     never, control = sorted(done.lines)
@@ -73,7 +73,7 @@ def test_github(tmp_path: Path) -> None:
 
 
 def test_url(tmp_path: Path) -> None:
-    """A URL means the robots.txt of its site, which is fetched with its redirects."""
+    """For a URL, the command fetches the robots.txt of its site and follows redirects."""
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
         done = run("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
@@ -82,7 +82,7 @@ def test_url(tmp_path: Path) -> None:
 
 
 def test_file_comes_from_the_site(tmp_path: Path) -> None:
-    """The file comes from the site, whatever store, override or parser the project has."""
+    """The file is fetched from the site, even if the project has a store, override or parser."""
     (tmp_path / "own.txt").write_text(GOOD)
     with Site({"/robots.txt": robots(GOOD)}) as site:
         store = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite")
@@ -101,7 +101,7 @@ def test_file_comes_from_the_site(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
 def test_unreadable_source(source: str, tmp_path: Path) -> None:
-    """A source that cannot be read is one line on stderr with what to do, and exit code 2."""
+    """If a source cannot be read, one line on stderr gives advice, and the exit code is 2."""
     done = lint(source, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
@@ -121,7 +121,7 @@ def test_a_site_without_a_file(tmp_path: Path) -> None:
 
 
 def test_several_sources_have_a_total(tmp_path: Path) -> None:
-    """Several files and URLs are read in one call, each site once, with a total at the end.
+    """The command reads several files and URLs, each site once, and prints a total.
 
     If one cannot be read, the others are, and the exit code is 2.
     """

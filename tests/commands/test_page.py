@@ -111,7 +111,7 @@ def test_text(tmp_path: Path) -> None:
 
 
 def test_redirect_and_userinfo(tmp_path: Path) -> None:
-    """Redirects are followed, and their own rules do not count. Userinfo is not shown."""
+    """The command follows redirects, ignores their rules, and does not show userinfo."""
     from_page = redirect("/to")
     first = Reply(302, headers=(*from_page.headers, ("X-Robots-Tag", "nofollow")))
     with Site({"/": first, "/to": page("noindex")}) as site:

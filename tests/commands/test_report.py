@@ -103,7 +103,7 @@ def test_title_says_what_a_dry_run_is(report: Report, dry_runs: list[bool], titl
 
 
 def test_groups_count_the_requests_of_a_dry_run(report: Report, sums: Sums) -> None:
-    """Groups and URLs say how many requests a dry run sent, so dropped ones can be added up."""
+    """Groups and URLs have the number of requests that a dry run sent."""
     a, b = "https://a.example/private/a", "https://a.example/private/b"
     records = [record(url=a, dry_run=True), record(url=a), record(url=b), record(url=b)]
     [group] = sums(records)["dropped"]
@@ -128,7 +128,7 @@ def test_a_small_share_is_not_zero(sums: Sums) -> None:
 
 
 def test_header_says_when_and_who(report: Report) -> None:
-    """The header has time, runs, spiders and agents, and what is in no other number."""
+    """The header has the time, runs, spiders, agents, and requests that were not dropped."""
     records = [
         record(),
         record(agent="foobot", time="2026-11-22T01:02:03.456Z"),
@@ -154,7 +154,7 @@ def second_run(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
-    """Runs that wrote to the same file are listed, and the sums can be limited to one of them."""
+    """The runs in a file are listed, and can be summed up separately."""
     records = [record(), *(second_run(line=line) for line in (3, 4)), exempt("a.example", 1)]
     records.append(ended(5))
     lines = report(records).lines
@@ -176,7 +176,7 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
 
 
 def test_a_run_that_dropped_nothing(report: Report, sums: Sums) -> None:
-    """The report of a crawl that dropped nothing says who crawled, when, and how it ended."""
+    """The report of a crawl that dropped nothing has its time, spider, agent and end."""
     assert report([ended(7)]).lines == [
         "No request was dropped",
         "  file       r.jsonl (1 record)",
@@ -218,7 +218,7 @@ def test_dropped_urls_are_listed_by_reason_and_rule(report: Report, sums: Sums) 
 
 
 def test_rules_of_pages_are_one_group(sums: Sums) -> None:
-    """What rules of pages dropped is grouped by the rule, whatever page has it."""
+    """Requests that rules of pages dropped are grouped by the rule instead of the page."""
     why = "nofollow of https://a.example/{}, X-Robots-Tag: foobot: nofollow, noindex"
     pages = [
         record(reason="page", rule=None, line=None, token=None, why=why.format(number))
@@ -229,7 +229,7 @@ def test_rules_of_pages_are_one_group(sums: Sums) -> None:
 
 
 def test_passwords_are_left_out(sums: Sums) -> None:
-    """What may be a password in a URL gets into no sum."""
+    """Possible passwords in URLs are removed."""
     url, origin = "https://me:secret@a.example/x", "https://me:sec\x1bret@a.example"
     found = sums([record(url=url, origin=origin)])
     assert "ret@" not in json.dumps(found)
@@ -257,7 +257,7 @@ def test_long_lists_say_how_much_is_left_out(report: Report, sums: Sums) -> None
     [["rule", "origin"], ["why", "time"], ["count", "reason"], ["robots_url", "spider", "token"]],
 )
 def test_records_with_few_fields_count(fields: list[str], sums: Sums) -> None:
-    """Fields that are left out, or have another order, leave the others counted."""
+    """Records with missing or reordered fields are counted."""
     found = sums(exported(FEW[:3], fields))
     assert (found["requests"], len(found["runs"])) == (3, 1)
     reasons = {entry["reason"]: entry["requests"] for entry in found["by_reason"]}
@@ -275,7 +275,7 @@ def test_records_with_few_fields_count(fields: list[str], sums: Sums) -> None:
     ids=["cut off", "broken lines", "another kind"],
 )
 def test_broken_lines_are_counted_and_left_out(octets: bytes, broken: int, report: Report) -> None:
-    """Lines that are not records are counted, one line says so, and the rest is summed up."""
+    """Lines that are not records are counted on stderr, and the other lines are summed up."""
     done = report(octets, "--json")
     found = json.loads(done.out)
     assert (done.code, found["broken"]) == (0, broken)
@@ -290,7 +290,7 @@ def test_broken_lines_are_counted_and_left_out(octets: bytes, broken: int, repor
 
 
 def test_a_closed_output_is_no_failure_and_a_full_disk_is(tmp_path: Path) -> None:
-    """A reader that closes the output early is no failure; an output without room is one."""
+    """The exit code is 0 if the reader closes the output early, and 2 if the disk is full."""
     (tmp_path / "r").write_bytes(exported(FEW))
     ours, its = os.pipe()
     os.close(ours)
@@ -304,7 +304,7 @@ def test_a_closed_output_is_no_failure_and_a_full_disk_is(tmp_path: Path) -> Non
 
 
 def test_no_terminal_acts(report: Report) -> None:
-    """Nothing in a report reaches a terminal as it is."""
+    """Control characters in a report are escaped."""
     evil = "\x1b[2J\u202e\x07\ud800\r\n"
     names = ("run", "spider", "agent", "url", "origin", "token", "reason", "rule", "why")
     done = report([record(**dict.fromkeys(names, evil)), unreachable(evil), exempt(evil, 1)])

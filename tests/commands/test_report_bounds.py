@@ -54,7 +54,7 @@ class Parts(io.RawIOBase):
 
 
 def peak(parts: Iterable[bytes]) -> tuple[int, Sums | None]:
-    """Return the most memory that summing up takes, and the sums unless there are none."""
+    """Return the peak memory of summing up, and the sums, if there are any."""
     sums = None
     tracemalloc.start()
     try:
@@ -76,14 +76,14 @@ def peak(parts: Iterable[bytes]) -> tuple[int, Sums | None]:
     ],
 )
 def test_memory_does_not_grow_with_an_endless_line(first: bytes, again: bytes) -> None:
-    """A line without an end is given up at the limit, so memory does not grow with it."""
+    """Memory does not grow with a line that never ends."""
     piece = again * (65_536 // len(again))
     most, _ = peak([first, *[piece] * (32 * MEBIBYTE // len(piece))])
     assert most < 16 * MEBIBYTE
 
 
 def test_a_record_that_is_too_long_is_left_out() -> None:
-    """A record that is too long is broken, in each piece that is read, and the next one counts."""
+    """Each piece of a record that is too long counts as broken, and the next record counts."""
     sums = summed([exported([record(), record(spider="x" * 1_000_000), record()])])
     assert (sums.total.requests, sums.broken) == (2, 2)
 
@@ -99,7 +99,7 @@ def test_memory_does_not_grow_with_requests() -> None:
 
 
 def test_urls_are_kept_up_to_a_limit() -> None:
-    """A limited number of URLs is kept, of one group and of all groups; the page says so."""
+    """The number of kept URLs is limited for each group and in total."""
     groups = MAX_URLS // MAX_URLS_OF_GROUP + 1
     lines = (
         b'{"why": "line %d", "url": "https://a.example/%d"}\n' % (line, number)
@@ -119,7 +119,7 @@ LAST = exported([record(url='https://a.example/{b},c/"d', spider="shops")]).rstr
 
 
 def test_a_record_that_breaks_off_loses_one_line() -> None:
-    """Wherever a record breaks off, and a resumed crawl goes on after it, that line is lost."""
+    """If a record is incomplete, only its line is lost, even if a later crawl appends to it."""
     after = exported([record(), unreachable()] * 5)
     for length in range(1, len(LAST)):
         sums = summed([BEFORE + LAST[:length]])
@@ -136,7 +136,7 @@ ODD = [
 
 @pytest.mark.parametrize("name", record())
 def test_odd_values_leave_the_record_counted(name: str) -> None:
-    """A field with a value of any other type leaves the record counted."""
+    """A record is counted even if a field has a value of a wrong type."""
     for value in ODD:
         octets = exported([record(**{name: value}), unreachable(), exempt("a.example", 1)])
         sums = summed([octets])
@@ -156,7 +156,7 @@ def show_in_all_ways(sums: Sums) -> None:
 
 @given(st.data())
 def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
-    """Whatever is removed, inserted or doubled, the rest is summed up, or the file is refused."""
+    """A damaged file is summed up as far as possible, or refused."""
     octets = exported([record(), unreachable(), exempt("a.example", 1)])
     for _ in range(data.draw(st.integers(1, 3))):
         places = st.integers(0, len(octets))

@@ -29,7 +29,7 @@ class Shop(scrapy.Spider):
 
 
 def test_sums_of_what_two_crawls_wrote(tmp_path: Path) -> None:
-    """A crawl that appends to a report is another run; sums have both, or one of them."""
+    """A second crawl is another run in the same report, which can be summed up separately."""
     (tmp_path / "shop.py").write_text(SPIDER, encoding="utf-8")
     rules = robots("User-agent: *\nDisallow: /private/\nDisallow: /cart\n")
     with (

@@ -72,7 +72,7 @@ def test_numbers_are_those_of_the_json(shown: Shown) -> None:
 
 
 def test_reasons_add_up_to_the_total(browser: Browser, tmp_path: Path) -> None:
-    """Each reason has a number, a share and an explanation; rare ones are added up."""
+    """Each reason has a number, a share and an explanation, and rare reasons are added up."""
     reasons = ["rule", "rule", "page", "use", *(f"made up {number}" for number in range(9))]
     opened(browser, tmp_path, [record(reason=reason) for reason in reasons])
     script = """
@@ -87,7 +87,7 @@ def test_reasons_add_up_to_the_total(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_dropped_urls_are_listed_by_reason_and_rule(browser: Browser, tmp_path: Path) -> None:
-    """Each rule has its URLs; what a page does not list is counted in a line."""
+    """Each rule has its URLs, and a line counts the requests that are not listed."""
     urls = [f"https://a.example/private/{number}" for number in range(1002)]
     slow = unreachable(url="https://b.example/x", origin="https://b.example")
     opened(browser, tmp_path, [*(record(url=url) for url in urls), slow, slow])
@@ -109,7 +109,7 @@ def test_dropped_urls_are_listed_by_reason_and_rule(browser: Browser, tmp_path: 
 
 
 def test_urls_are_found(browser: Browser, tmp_path: Path) -> None:
-    """A search shows the URLs that contain a text, in any case, also those that were hidden."""
+    """A search finds URLs that contain the text in any case, even if they were hidden."""
     urls = [f"https://a.example/private/{number}" for number in range(200)]
     records = [*(record(url=url) for url in urls), record(url="https://a.example/b", line=3)]
     opened(browser, tmp_path, records)
@@ -124,7 +124,7 @@ def test_urls_are_found(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_click_sorts_a_table(shown: Shown) -> None:
-    """A click on a heading sorts by it, another one reverses the order; numbers are numbers."""
+    """A click on a heading sorts the table, and another click reverses the order."""
     browser, sums = shown
     before = [str(row["requests"]) for row in sums["by_origin"]]
     name, heading = browser.driver.find_elements(By.CSS_SELECTOR, "#origin thead button")
@@ -138,7 +138,7 @@ def test_a_click_sorts_a_table(shown: Shown) -> None:
 
 
 def sort_of(browser: Browser) -> list[str | None]:
-    """What the headings of a table say of its order."""
+    """Return `aria-sort` of each heading."""
     script = """
         return [...document.querySelectorAll("#origin thead th")]
             .map((one) => one.getAttribute("aria-sort"))
@@ -160,7 +160,7 @@ CUT_OFF = """
 
 
 def test_nothing_is_cut_off(browser: Browser, usual: tuple[Path, Any], tmp_path: Path) -> None:
-    """On a narrow and a wide screen, light or dark, all text has room, however long it is."""
+    """Long text fits narrow and wide screens, in the light and the dark theme."""
     made(tmp_path, [*crawl(), *hostile("http://127.0.0.1:9"), record(rule="p" * 3000)])
     for page, width, dark in product(
         (usual[0], tmp_path / "report.html"), (360, 400, 1440), (False, True)
@@ -193,7 +193,7 @@ def test_a_screen_reader_can_read_it(shown: Shown) -> None:
 
 
 def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
-    """Records and the name of the file are text: nothing in them runs, or requests anything."""
+    """Scripts and URLs in records and in the file name are not executed or requested."""
     with Site() as site:
         made(tmp_path, hostile(site.url("")), name='<img src=x onerror="acted=1">.jsonl')
         opened = browser.open(tmp_path / "report.html")
@@ -216,7 +216,7 @@ def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) -> None:
-    """A page of hostile records has only its own script, and links only to files on the web."""
+    """A page of hostile records has only its own script, and links only to http URLs."""
     made(tmp_path, hostile("http://127.0.0.1:9"))
     browser.open(tmp_path / "report.html")
     others = "script:nth-of-type(n + 3), img, base, iframe, object, form, link, [style], [onload]"
@@ -231,7 +231,7 @@ def test_the_page_has_its_own_elements_only(browser: Browser, tmp_path: Path) ->
 
 
 def test_a_script_of_others_would_not_run(shown: tuple[Browser, dict[str, Any]]) -> None:
-    """Even a script that got into the page would not run, and could not reach any site."""
+    """The Content-Security-Policy blocks other scripts and all requests."""
     browser, _ = shown
     with Site() as site:
         browser.run(

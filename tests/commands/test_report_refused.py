@@ -58,7 +58,7 @@ def written(exporter_class: Any, **options: Any) -> bytes:
     ],
 )
 def test_other_files_are_refused(octets: bytes, tmp_path: Path) -> None:
-    """A file that is not a report in JSON lines is refused in one line, and not summed up."""
+    """A file that is not a report in JSON lines is refused."""
     (tmp_path / "r").write_bytes(octets)
     done = run("report", "r", folder=tmp_path)
     assert (done.code, done.out) == (2, "")
@@ -83,7 +83,7 @@ UNREAD = "cannot be read: No such file or directory; use another file, or - for 
 def test_what_cannot_be_read_or_written_is_named(
     arguments: list[str], text: str, tmp_path: Path
 ) -> None:
-    """A file that cannot be read or written is named, with what to do, and nothing is written."""
+    """The error names a file that cannot be read or written, and gives advice."""
     (tmp_path / "good").write_bytes(exported(FEW))
     done = run("report", *arguments, folder=tmp_path)
     assert (done.code, done.out) == (2, "")
@@ -116,7 +116,7 @@ def contents(folder: Path) -> dict[str, bytes | int]:
 
 
 def test_what_is_not_a_file_stays(folder: Path) -> None:
-    """What is not a file stays: a pipe, a folder, the output of the command itself."""
+    """The page is not written to a pipe, a folder or the output of the command."""
     os.mkfifo(folder / "pipe")
     (folder / "link").symlink_to("pipe")
     before, (reading, writing) = contents(folder), os.pipe()
@@ -130,7 +130,7 @@ def test_what_is_not_a_file_stays(folder: Path) -> None:
 
 
 def test_the_report_is_not_overwritten(folder: Path) -> None:
-    """The command does not overwrite the report, whatever name it is given for it."""
+    """The command does not overwrite the report, under any of its names."""
     own = "robots.jsonl"
     (folder / "link").symlink_to(own)
     (folder / "again").hardlink_to(folder / own)
@@ -143,7 +143,7 @@ def test_the_report_is_not_overwritten(folder: Path) -> None:
 
 
 def test_another_file_is_not_overwritten(folder: Path) -> None:
-    """Of existing files, only an earlier page and an empty file are overwritten."""
+    """The command overwrites only earlier pages and empty files."""
     index = folder / "index.html"
     for text in ("User-agent: *\n", "<!DOCTYPE html>\n<title>my site</title>\n"):
         index.write_text(text)
@@ -155,7 +155,7 @@ def test_another_file_is_not_overwritten(folder: Path) -> None:
 
 
 def test_a_link_is_followed(folder: Path) -> None:
-    """A link stays a link; the file that it leads to is written, new or not."""
+    """The page is written to the target of a link, and the link stays a link."""
     (folder / "link").symlink_to("sub/new")
     for _ in range(2):
         assert run(*filled("link"), folder=folder).code == 0
@@ -165,7 +165,7 @@ def test_a_link_is_followed(folder: Path) -> None:
 
 
 def test_a_new_file_has_the_usual_permissions(folder: Path) -> None:
-    """The page has the permissions of any new file; its name may have the maximum length."""
+    """The page has the usual permissions of a new file, even with a name of maximum length."""
     name = "\N{GRINNING FACE}" * 63
     assert run(*filled(name), folder=folder).code == 0
     (folder / "touched").touch()

@@ -121,7 +121,7 @@ def test_size_of_a_long_file(tmp_path: Path) -> None:
 def test_site_without_a_file(
     tmp_path: Path, status: int, code: int, result: str, means: str
 ) -> None:
-    """A missing file is an answer; an unreachable one is an error that says what to do."""
+    """A missing file is shown, and an unreachable file is an error with advice."""
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
         assert done.code == code

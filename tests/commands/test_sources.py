@@ -23,7 +23,7 @@ SITE = "https://a.example"
     [(HANG, "unreachable (no answer in 0.5 s)"), (Reply(503), "unreachable (503)")],
 )
 def test_unreachable_file_is_one_line(reply: Any, cause: str, tmp_path: Path) -> None:
-    """If a file is unreachable, one line says why, and what to do."""
+    """If a file is unreachable, one line has the cause and advice."""
     with Site({"/robots.txt": reply}) as site:
         limit = ("-s", "ROBOTS_TIMEOUT=0.5") if reply is HANG else ()
         done = run("lint", site.url("/x"), *limit, "-s", "RETRY_ENABLED=False", folder=tmp_path)
@@ -54,7 +54,7 @@ def long(size: int) -> str:
 def test_endless_file(
     arguments: tuple[str, ...], says: str, code: int, source: str, tmp_path: Path
 ) -> None:
-    """Of a local file or standard input that never ends, the size limit is read."""
+    """Endless files and endless standard input are read up to the size limit."""
     (tmp_path / "short.txt").write_text(FILE)
     ours, its = os.pipe()
     with (
@@ -71,7 +71,7 @@ def test_endless_file(
 
 @pytest.mark.parametrize("size", [600_000, 10**30])
 def test_size_limit(size: int, tmp_path: Path) -> None:
-    """The size limit is ROBOTS_MAX_SIZE; a short file needs no memory for it."""
+    """The size limit is ROBOTS_MAX_SIZE, and a huge limit does not take memory."""
     (tmp_path / "long.txt").write_text(long(550_000))
     done = run("lint", "long.txt", "-s", f"ROBOTS_MAX_SIZE={size}", folder=tmp_path)
     assert (done.code, done.out) == (0, "long.txt: 0 findings\n")

@@ -54,7 +54,7 @@ def test_exempt_site(tmp_path: Path) -> None:
 
 
 def test_local_file(own: Path) -> None:
-    """The rules of a local file decide, the output names it, and nothing is requested."""
+    """A local file decides and is named, and nothing is requested."""
     with Site({"/robots.txt": CLOSED}) as site:
         done = run("check", site.url("/x"), *overriding(site), folder=own)
         shown = run("show", site.url("/x"), *overriding(site), folder=own)

@@ -61,7 +61,7 @@ def test_stopped_while_it_reads(arguments: tuple[str, ...], folder: Path) -> Non
     ids=lambda arguments: arguments[0],
 )
 def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> None:
-    """Ctrl-C while a command prints does the same."""
+    """Ctrl-C while a command prints ends it with one line and exit code 2."""
     if arguments[0] == "cache":
         store = SqliteStore(folder / "robots.sqlite")
         store.open()
@@ -88,7 +88,7 @@ def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> No
     ids=["lint", "check", "no reactor", "another reactor"],
 )
 def test_stopped_during_or_after_a_crawl(arguments: tuple[str, ...], folder: Path) -> None:
-    """Ctrl-C during or after the crawl of a command does the same, with every reactor."""
+    """Ctrl-C during or after the crawl ends a command in the same way, with every reactor."""
     with Site({"/robots.txt": file((folder / "robots.txt").read_text())}) as site:
         filled = [argument.replace("{site}", site.url("/")) for argument in arguments]
         with (folder / "urls").open() as urls:

@@ -84,7 +84,7 @@ NOT_URLS = {
 
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
 def test_not_a_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]) -> None:
-    """Every topic refuses a text that is not a URL, with the same words and without passwords."""
+    """Every topic prints the same error for text that is not a URL, without passwords."""
     for url, shown in NOT_URLS.items():
         if arguments in TAKE_A_FILE and ("--robots" in arguments or not url.startswith("http")):
             continue  # it names a file
@@ -183,7 +183,7 @@ def test_json(folder: Path, arguments: tuple[str, ...]) -> None:
 
 
 def test_closed_or_full_streams(folder: Path) -> None:
-    """A stream that is closed or full never changes the exit code into a verdict."""
+    """The exit code is not a verdict if a stream is closed or full."""
     command = f"{shlex.join(COMMAND)} check http://a.example/ --robots robots.txt <&- >&- 2>&-"
     closed = subprocess.run(
         command, shell=True, cwd=folder, env=environment(), timeout=TIMEOUT, check=False

@@ -132,7 +132,7 @@ async def test_declared_uses(tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_redirects_and_failures(tmp_path: Path) -> None:
-    """Each hop of a redirect has its exchange, as have errors and broken connections."""
+    """Each redirect, error and broken connection is archived."""
     path = tmp_path / "robots.warc.gz"
     replies: list[dict[str, Any]] = [
         {"/robots.txt": redirect("/other"), "/other": redirect("/last"), "/last": robots(FILE)},
@@ -185,7 +185,7 @@ async def test_no_secrets(tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_long_file(tmp_path: Path) -> None:
-    """A body that was cut off at the limit is marked as such."""
+    """A body that was cut off at the limit is marked as truncated."""
     path = tmp_path / "robots.warc.gz"
     with Site({"/robots.txt": Reply(200, endless=True)}) as site:
         await archived(path, site.url("/y"))
@@ -197,7 +197,7 @@ async def test_long_file(tmp_path: Path) -> None:
 async def test_another_file_when_one_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When a file is large, another one starts; existing files are not overwritten."""
+    """When a file gets too large, another file is started. Existing files are not overwritten."""
     path = tmp_path / "robots.warc.gz"
     path.touch()
     with Site({"/robots.txt": robots(FILE)}) as site:
@@ -212,7 +212,7 @@ async def test_another_file_when_one_is_large(
 
 @ensureDeferred
 async def test_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A record that cannot be written whole is left out, one error says so, the crawl continues."""
+    """If the disk is full, incomplete records are removed, and one error is logged."""
     path = tmp_path / "robots.warc.gz"
     with Site({"/robots.txt": robots(FILE)}) as site, caplog.at_level(logging.ERROR):
         await archived(tmp_path / "whole.warc.gz", site.url("/x"), site.url("/y"))

@@ -57,7 +57,7 @@ async def test_block_list_is_no_failure(proxy: Site, caplog: pytest.LogCaptureFi
 async def test_failure_is_logged_once_if_pages_are_dropped(
     proxy: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Pages of several sites that are dropped for the same cause have one ERROR."""
+    """If pages of several sites are dropped for the same cause, one ERROR is logged."""
     pages = ["http://a.example/1", "http://a.example/2", "http://b.example/"]
     result = await crawl(pages, beside(BlockFiles, 200))
     assert result.stat("forbidden/local") == len(pages)
@@ -100,7 +100,7 @@ class Short:
 async def test_shortage_is_waited_for(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A lack of file descriptors drops no page, and one ERROR says what to raise."""
+    """If file descriptors run out, no page is dropped, and one ERROR says which limit to raise."""
     monkeypatch.setattr(Short, "left", 2)
     result = await crawl([site.url("/")], beside(Short, 200), spider=Pages)
     assert result.outcomes == {site.url("/"): 200}

@@ -173,7 +173,7 @@ async def test_a_request_that_is_refused_for_its_use_was_allowed(
 async def test_records_without_a_rule_have_a_reason(
     site: Site, tmp_path: Path, body: str, settings: dict[str, Any], expected: list[str]
 ) -> None:
-    """A record of a decision that rests on no rule has the reason and the digest of the file."""
+    """The record of a decision without a rule has the reason and the digest of the file."""
     site.replies["/robots.txt"] = robots(body)
     record = (await reported([site.url("/x")], tmp_path / "r.jsonl", settings))["/x"]
     digest = f"sha256:{hashlib.sha256(body.encode()).hexdigest()}"
@@ -223,7 +223,7 @@ async def test_local_files_are_named_by_their_uri(
 async def test_a_dry_run_and_exempt_sites_are_reported(
     site: Site, other: Site, tmp_path: Path
 ) -> None:
-    """Records say what was a dry run; the last ones say how often each exempt entry was used."""
+    """Records mark a dry run, and the last records count the requests of each exempt entry."""
     other.replies["/robots.txt"] = robots(RULES)
     settings = {"ROBOTS_DRY_RUN": True, "ROBOTS_EXEMPT": [site.url(""), "unused.example"]}
     result = await crawl(
@@ -296,7 +296,7 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
-    """Options work as in FEEDS: fields, arguments of the exporter, a filter, overwriting."""
+    """Fields, exporter arguments, filters and overwriting work as in FEEDS."""
     site.replies["/robots.txt"] = robots(RULES)
     paths = [tmp_path / name for name in ("r.csv", "none.jsonl", "new.jsonl")]
     paths[2].write_text("old\n", encoding="utf-8")
@@ -359,7 +359,7 @@ async def test_places_are_written_to(
 
 @ensureDeferred
 async def test_records_name_the_agent(site: Site, tmp_path: Path) -> None:
-    """A record names the agent that its request was judged for, not only the group."""
+    """A record names the agent of the request and the group."""
     site.replies["/robots.txt"] = robots("User-agent: foobot\nUser-agent: *\nDisallow: /\n")
     pages = [
         Request(site.url("/meta"), meta={"robotstxt_user_agent": ["foobot-news", "foobot"]}),
@@ -376,7 +376,7 @@ async def test_records_name_the_agent(site: Site, tmp_path: Path) -> None:
 
 @ensureDeferred
 async def test_placeholders_are_filled_in(site: Site, tmp_path: Path) -> None:
-    """The user's function provides values of placeholders; %20 is part of the URI."""
+    """The user's function provides the values of placeholders, and %20 is not one."""
     site.replies["/robots.txt"] = robots(RULES)
     uri = f"{tmp_path.as_uri()}/%(shop)s%20a.jsonl"
     await crawl(private(site, 1), {"ROBOTS_REPORT": {uri: {"uri_params": shop}}})
@@ -390,7 +390,7 @@ def shop(params: dict[str, Any], spider: Any) -> dict[str, Any]:
 
 @ensureDeferred
 async def test_the_last_record_shows_that_a_crawl_ended(site: Site, tmp_path: Path) -> None:
-    """The last record has the agent and the number of allowed requests, if none was dropped, too.
+    """The last record has the agent and the number of allowed requests.
 
     Without `store_empty`, a crawl that drops nothing leaves no file.
     """

@@ -49,7 +49,7 @@ class Looking(Pages):
 
 @ensureDeferred
 async def test_a_record_is_written_at_once(site: Site, tmp_path: Path) -> None:
-    """A record is in the file when its request is dropped: the errback can read it."""
+    """The errback of a dropped request finds its record in the file."""
     site.replies["/robots.txt"] = robots(RULES)
     Looking.path, Looking.seen = tmp_path / "r.jsonl", []
     await crawl(private(site, 3), {"ROBOTS_REPORT": {Looking.path: {}}}, spider=Looking)
@@ -72,7 +72,7 @@ async def test_a_storage_that_fails_changes_no_verdict(
     where: str,
     errors: int,
 ) -> None:
-    """A storage that fails changes no verdict, and logs one error that says what to do."""
+    """If the storage fails, verdicts do not change, and one error with advice is logged."""
     monkeypatch.chdir(tmp_path)
     Broken.where = where
     site.replies["/robots.txt"] = robots(RULES)
@@ -95,7 +95,7 @@ async def test_a_storage_that_fails_changes_no_verdict(
 async def test_a_full_disk_is_one_error(
     site: Site, caplog: pytest.LogCaptureFixture, format_: str
 ) -> None:
-    """A full disk costs records, which are counted, and logs one error; the crawl continues."""
+    """If the disk is full, lost records are counted, and one error is logged."""
     site.replies["/robots.txt"] = robots(RULES)
     pages = [*private(site, 3), site.url("/a")]
     result = await crawl(pages, {"ROBOTS_REPORT": {"/dev/full": {"format": format_}}})
@@ -131,7 +131,7 @@ class Hiccup(FileFeedStorage):
 async def test_a_write_that_fails_costs_one_record(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
 ) -> None:
-    """A failed write costs one whole record; those around it can be read, in every format."""
+    """A failed write loses one record, and the other records are readable in every format."""
     site.replies["/robots.txt"] = robots(RULES)
     monkeypatch.chdir(tmp_path)
     settings = {"FEED_STORAGES": {"hiccup": Hiccup}}

@@ -90,7 +90,7 @@ async def test_a_setting_of_another_kind_is_refused(site: Site, report: Any, acc
 async def test_options_that_cannot_work_stop_the_start(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Any, problem: str
 ) -> None:
-    """The crawl does not start, requests nothing, leaves no file, and shows no password."""
+    """With wrong options, the crawl does not start, leaves no file, and shows no password."""
     monkeypatch.chdir(tmp_path)
     storages = {"FEED_STORAGES": {"absent": Absent}}
     with pytest.raises(SettingError) as caught:
@@ -146,7 +146,7 @@ class Verbose:
 
 @ensureDeferred
 async def test_existing_files_do_not_change(site: Site, tmp_path: Path) -> None:
-    """A file that exists does not change if the crawl does not start, even to be overwritten."""
+    """If the crawl does not start, existing files are unchanged, even with `overwrite`."""
     for name in ("old.jsonl", "over.jsonl"):
         (tmp_path / name).write_text("old\n", encoding="utf-8")
     for name in ("old.jsonl", "over.jsonl", "new.jsonl", "far/new.jsonl"):
@@ -195,7 +195,7 @@ async def test_report_and_items(
     own: Callable[[Path], Any],
     other: Callable[[Path], Any],
 ) -> None:
-    """However a shared place is spelled, the crawl does not start, and writes nothing."""
+    """The crawl does not start if two outputs share a place, however it is spelled."""
     monkeypatch.chdir(tmp_path)
     report = own(tmp_path)
     with pytest.raises(SettingError) as caught:

@@ -88,7 +88,7 @@ def forbidding() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, forbidding: Site) -> Path:
-    """A Scrapy project whose spider requests disallowed pages for ever."""
+    """A Scrapy project whose spider requests disallowed pages endlessly."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = example.settings\n", encoding="utf-8")
     package = folder / "example"

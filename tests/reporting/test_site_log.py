@@ -76,7 +76,7 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
 
 
 class Summed(logging.Handler):
-    """Has a Deferred that fires with the first line that sums up events."""
+    """A handler with a Deferred that fires with the first summary line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Summed(logging.Handler):
 
 @ensureDeferred
 async def test_events_are_summed_up_from_time_to_time(caplog: pytest.LogCaptureFixture) -> None:
-    """Once every LOGSTATS_INTERVAL a line counts the events that had none of their own."""
+    """Every LOGSTATS_INTERVAL, a line counts the events without lines of their own."""
     caplog.set_level(logging.INFO)
     handler = Summed()
     logging.getLogger(site_log.__name__).addHandler(handler)

@@ -23,7 +23,7 @@ def disallowed(origin: str, line: int | None = None, pattern: str = "/x") -> Dec
 
 
 def origin_log() -> OriginLog:
-    """Return a log of origins that has heard of none."""
+    """Return an empty log of origins."""
     crawler = make_crawler(Pages)
     return OriginLog(crawler, read_settings(Settings()), SiteLog(crawler))
 
@@ -47,7 +47,7 @@ class Counted(Summary):
 
 
 def failed(log: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
-    """Have an origin become unreachable, or use an earlier copy."""
+    """Record that an origin is unreachable or uses an earlier copy."""
     log.attempted(policy(cause, host, outcome), fetch(host), None, ())
 
 
@@ -57,7 +57,7 @@ def test_nothing_to_say_is_no_text() -> None:
 
 
 def test_rules_of_local_files_name_the_file() -> None:
-    """A rule of a local file is not named as if it were in the site's own."""
+    """A rule of a local file is listed with the name of the file."""
     summary = Counted()
     summary.add(disallowed("https://a.example", 2)._replace(override="mine.txt"))
     lines = summary.lines({"robotstxt/overridden": 3})
@@ -78,7 +78,7 @@ def test_ten_sites_are_listed() -> None:
 
 
 def test_rules_are_summed_over_sites() -> None:
-    """Requests that equal rules of several sites disallow count together."""
+    """Equal rules of several sites are counted together."""
     summary = Counted()
     for number in range(180):
         for _ in range(5):
@@ -106,7 +106,7 @@ def test_counts_that_may_be_too_low_say_so() -> None:
 
 
 def test_sites_of_a_rule_are_bounded() -> None:
-    """With very many pairs of a rule and a site, the number of sites is a lower bound."""
+    """With very many pairs of a rule and a site, the summary says `at least`."""
     summary = Counted()
     for number in range(MAX_PAIRS + 1):
         summary.add(disallowed(f"https://{number}.example", 1))
@@ -126,7 +126,7 @@ def test_failing_and_stale_sites_are_named() -> None:
 
 
 def test_hostile_text_is_escaped_and_shortened() -> None:
-    """Rules and causes cannot begin a line, act on a terminal, or fill it."""
+    """Control characters in rules and causes are escaped, and long texts are shortened."""
     summary, log = Counted(), origin_log()
     summary.add(disallowed("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
     failed(log, "b.example", "bad\n\x1b]0;owned\x07" + "z" * 10_000)
