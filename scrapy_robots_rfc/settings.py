@@ -177,6 +177,10 @@ def _sites(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> object:
     return _each(lambda entry: Site.of(entry, schemes), f"a site, {_SITE}")(value)
 
 
+def _uses(value: Value) -> tuple[str, ...] | None:
+    return None if value == "None" else parse_uses(_from_json(value))
+
+
 def _path(value: Value) -> str:
     if not value or not isinstance(value, (str, os.PathLike)):
         raise ValueError(value)
@@ -329,7 +333,7 @@ class Settings(NamedTuple):
     use: tuple[str, ...] | None = _setting(
         "ROBOTS_USE", None,
         f"{_LIST} labels, such as ['train-ai'], or None",
-        lambda value: None if value == "None" else parse_uses(_from_json(value)),
+        _uses,
     )
     archive: str | None = _setting(
         "ROBOTS_ARCHIVE", None, "the path of a local file, such as 'robots.warc.gz', or None",

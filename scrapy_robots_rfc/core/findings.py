@@ -212,12 +212,12 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
     lines, all_groups = _lines_and_groups(robots)
     groups = tuple(group for group in all_groups if key in keys_of(group))
     target = request_target(url)
-    ranked: list[tuple[tuple[int, bool], Rule]] = []
+    ranks: dict[Rule, tuple[int, bool]] = {}
     for rule in chain.from_iterable(group.rules for group in groups):
         # Parse the line again, because `Rule.pattern` may contain `\xNN` escapes.
         _, _, pattern = read_line(lines[rule.line - 1])
         if pattern and parse_pattern(pattern).matches(target):
-            ranked.append(((specificity(pattern), rule.kind is RuleKind.ALLOW), rule))
+            ranks[rule] = specificity(pattern), rule.kind is RuleKind.ALLOW
     # The sort is stable, so equally specific rules stay in file order.
-    ranked.sort(key=lambda rank_and_rule: rank_and_rule[0], reverse=True)
-    return Explanation(tokens, token, groups, tuple(rule for _, rule in ranked))
+    matches = sorted(ranks, key=ranks.__getitem__, reverse=True)
+    return Explanation(tokens, token, groups, tuple(matches))

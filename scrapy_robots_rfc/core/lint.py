@@ -366,33 +366,48 @@ def _check_outside_group(line: Line) -> Iterator[Finding]:
 
 def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
     """Check the user-agent lines in all groups."""
-    by_name: dict[tuple[str, str], Group] = {}
+    by_name: dict[tuple[str, str], Group] = {}  # token and full name -> the first group with them
     by_token: dict[str, tuple[str, int]] = {}  # token -> the first name and line with it
     for group in groups:
-        own = lines[group.line - 1 : group.last]
-        agents = [line for line in own if line.kind is LineKind.USER_AGENT]
+        agents = _agents_in(group, lines)
         names = [names_in_line(to_octets(line.value)) for line in agents]
-        first = next((by_name[name] for name in names if name in by_name and any(name)), None)
-        if first is not None:
-            code = Code.SPLIT_GROUP if _rules(first) == _rules(group) else Code.NAMED_TWICE
-            yield _make_finding(code, agents[0], above=first.line)
+        earlier_groups = [by_name[name] for name in names if name in by_name]
+        if earlier_groups:
+            earlier = earlier_groups[0]
+            code = Code.SPLIT_GROUP if _rules(earlier) == _rules(group) else Code.NAMED_TWICE
+            yield _make_finding(code, agents[0], above=earlier.line)
         elif not group.rules:
             yield _make_finding(Code.NO_RULES, agents[0])
-        effect = "it matches no crawler"
-        if all(_names_nobody(line.value) for line in agents):
-            effect += ", so the rules below it never apply"
-        for line in agents:
-            if _names_nobody(line.value):
-                meant = _suggest_name(line.value)
-                yield _make_finding(Code.NAMES_NOBODY, line, effect=effect, meant=meant)
+        yield from _check_nobody(agents)
         for line, (token, name) in zip(agents, names, strict=True):
-            by_name.setdefault((token, name), group)
+            if token or name:
+                by_name.setdefault((token, name), group)
             if token in POLICY_TOKENS:
                 yield _make_finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
             first_name, first_line = by_token.setdefault(token, (name, group.line))
             if token and first_name != name and first_line != group.line:
                 spelling = line.value[: len(token)]
                 yield _make_finding(Code.SAME_TOKEN, line, token=spelling, above=first_line)
+
+
+def _check_nobody(agents: Sequence[Line]) -> Iterator[Finding]:
+    """Check a group's user-agent lines for those that don't match any crawler."""
+    effect = "it matches no crawler"
+    if all(_names_nobody(line.value) for line in agents):
+        effect += ", so the rules below it never apply"
+    for line in agents:
+        if _names_nobody(line.value):
+            meant = _suggest_name(line.value)
+            yield _make_finding(Code.NAMES_NOBODY, line, effect=effect, meant=meant)
+
+
+def _agents_in(group: Group, lines: Sequence[Line]) -> list[Line]:
+    """Return a group's user-agent lines.
+
+    :param lines: all lines in the file.
+    """
+    own_lines = lines[group.line - 1 : group.last]
+    return [line for line in own_lines if line.kind is LineKind.USER_AGENT]
 
 
 def _rules(group: Group) -> set[tuple[object, str]]:
@@ -404,15 +419,13 @@ def _check_group(group: Group, lines: Sequence[Line]) -> Iterator[Finding]:
 
     :param lines: all lines in the file.
     """
-    own = lines[group.line - 1 : group.last]
-    agents = [line for line in own if line.kind is LineKind.USER_AGENT]
-    for above, line in pairwise(agents):
+    for above, line in pairwise(_agents_in(group, lines)):
         between = lines[above.number : line.number - 1]
         if any(other.kind in (LineKind.BLANK, LineKind.RECORD) for other in between):
             yield _make_finding(Code.AGENTS_JOINED, line, above=above.number)
     by_pattern: dict[str, Line] = {}
     first_delay: Line | None = None
-    for line in own:
+    for line in lines[group.line - 1 : group.last]:
         if line.kind in RULES and line.value:
             other = by_pattern.setdefault(line.value, line)
             if line.kind is not other.kind:

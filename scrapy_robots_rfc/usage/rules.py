@@ -307,17 +307,18 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
         raise ValueError(
             f"not an array of at most {MAX_TDMREP_ENTRIES} entries and {MAX_TDMREP_BYTES} bytes"
         )
-    located = [
-        (to_octets(entry["location"]), entry)
-        for entry in entries
-        if isinstance(entry, dict) and isinstance(entry.get("location"), str)
-    ]
-    if sum(len(location) for location, _ in located) > MAX_LOCATION_BYTES:
-        raise ValueError(f"more than {MAX_LOCATION_BYTES} bytes of locations")
-    return tuple(
-        Reservation(entry["location"], parse_pattern(location), entry.get("tdm-reservation"))
-        for location, entry in located
-    )
+    reservations = list[Reservation]()
+    total = 0
+    for entry in entries:
+        location = entry.get("location") if isinstance(entry, dict) else None
+        if isinstance(location, str):
+            octets = to_octets(location)
+            total += len(octets)
+            if total > MAX_LOCATION_BYTES:
+                raise ValueError(f"more than {MAX_LOCATION_BYTES} bytes of locations")
+            value = entry.get("tdm-reservation")
+            reservations.append(Reservation(location, parse_pattern(octets), value))
+    return tuple(reservations)
 
 
 def find_reservation(entries: Iterable[Reservation], url: str | bytes) -> list[tuple[str, object]]:
