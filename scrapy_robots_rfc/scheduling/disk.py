@@ -295,6 +295,10 @@ class QueueFolder:
 
         :raises OSError: no file descriptor is left.
         """
+        # Each attempt ends in one of three ways:
+        # 1. It returns a request, or there was none.
+        # 2. The files of the priority are damaged. They are repaired or renamed.
+        # 3. A request was removed, but it cannot be restored.
         repaired: set[str] = set()
         last_failure: tuple[str, int] | None = None
         while True:
@@ -304,19 +308,18 @@ class QueueFolder:
             if request is not None or before is None:
                 return request
             name, downstream = before
-            if next_queue(queue) == before:
-                failure = name, len(downstream)
-                is_same_request = failure == last_failure
-                last_failure = failure
-                if is_same_request or error is None or isinstance(error, (OSError, struct.error)):
-                    self._close(key)
-                    if name in repaired:
-                        self._rename_damaged(key, name, error or "its file is too short")
-                    else:
-                        repaired.add(name)
-                        self._repair(key, name)
-                    continue
-            if error is not None:
+            failure = (name, len(downstream)) if next_queue(queue) == before else None
+            is_unreadable = error is None or isinstance(error, (OSError, struct.error))
+            is_damaged = failure is not None and (is_unreadable or failure == last_failure)
+            last_failure = failure
+            if is_damaged:
+                self._close(key)
+                if name in repaired:
+                    self._rename_damaged(key, name, error or "its file is too short")
+                else:
+                    repaired.add(name)
+                    self._repair(key, name)
+            elif error is not None:
                 text = "Lost a request of %s that cannot be restored from JOBDIR (%s)"
                 logger.error(text, key, error, extra=self._spider())
 

@@ -90,7 +90,7 @@ class Gate:
     """The gate of a crawl; all queues of its scheduler share it.
 
     :param origin_of: returns the origin of a request, or `None` if it has none.
-    :param files: the robots.txt files, or `None` in a crawl that does not obey robots.txt.
+    :param service: the robots.txt files, or `None` in a crawl that does not obey robots.txt.
     :param throttle: the turns of paced sites.
     """
 
@@ -98,12 +98,12 @@ class Gate:
         self,
         crawler: Crawler,
         origin_of: Callable[[Request], Origin | None],
-        files: RobotsService | None,
+        service: RobotsService | None,
         throttle: Throttle,
     ) -> None:
         self._crawler = crawler
         self._origin_of = origin_of
-        self._files = files
+        self._service = service
         self._throttle = throttle
         throttle.on_turn = self.wake
         self._clock = throttle.clock
@@ -146,12 +146,12 @@ class Gate:
         # 3. The site is paced, and its turn has not come. A fetch needs the turn, too.
         # 4. The file is not known: it is fetched first.
         origin = queued.origin
-        files = self._files
-        if origin is None or files is None:
+        service = self._service
+        if origin is None or service is None:
             return 0.0
         if queued.state is State.NO_ROOM:
             return None
-        if files.pending.get(origin) is not None:
+        if service.pending.get(origin) is not None:
             queued.state = State.FETCHING
             return None
         seconds = self._throttle.due(origin) if self._throttle.sites else 0.0
@@ -159,31 +159,31 @@ class Gate:
             queued.state = State.PACED
             return seconds
         queued.state = State.READY
-        if files.is_known(origin):
+        if service.is_known(origin):
             return 0.0
-        return self._fetch_first(queued, peek, files, origin)
+        return self._fetch_first(queued, peek, service, origin)
 
     def _fetch_first(
-        self, queued: QueuedOrigin, peek: Peek, files: RobotsService, origin: Origin
+        self, queued: QueuedOrigin, peek: Peek, service: RobotsService, origin: Origin
     ) -> float | None:
         """Start a fetch, or wait until there is room for one.
 
         :returns: 0 if the next request does not need the fetch, or else `None`.
         """
-        if not queued.just_fetched and not files.pending.has_room():
+        if not queued.just_fetched and not service.pending.has_room():
             queued.state = State.NO_ROOM
-            files.pending.when_room(partial(self._on_room, queued, peek))
+            service.pending.when_room(partial(self._on_room, queued, peek))
             return None
         request = peek()
         if queued.just_fetched and (
-            request is None or files.routes.of(request) == queued.fetched_route
+            request is None or service.routes.of(request) == queued.fetched_route
         ):
             return 0.0
         # Its route may have failed. Then it is handed out, and the middleware drops it.
-        if request is not None and files.known(origin, request, counted=False) is not None:
+        if request is not None and service.known(origin, request, counted=False) is not None:
             return 0.0
         queued.state = State.FETCHING
-        files.fetch(origin, request)
+        service.fetch(origin, request)
         return None
 
     def _on_room(self, queued: QueuedOrigin, peek: Peek) -> None:
@@ -195,7 +195,7 @@ class Gate:
 
     def hand_out(self, request: Request, queued: QueuedOrigin) -> None:
         """Note that a request leaves the scheduler, and take the turn of its site."""
-        if queued.origin is None or self._files is None:
+        if queued.origin is None or self._service is None:
             return
         queued.just_fetched = False
         self.handed_out.add(request)
@@ -272,13 +272,13 @@ class Gate:
 
     def fetches(self) -> Iterator[tuple[int, PendingFetch]]:
         """Yield each fetch that requests in the scheduler wait for, with their number."""
-        if self._files is None:
+        if self._service is None:
             return
         for queued in self.origins.values():
             # Check this first: there may be many origins, but few are in this state.
             if queued.state is not State.FETCHING or queued.origin is None or not queued.size:
                 continue
-            fetch = self._files.pending.get(queued.origin)
+            fetch = self._service.pending.get(queued.origin)
             if fetch is not None:
                 yield queued.size, fetch
 
