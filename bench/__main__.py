@@ -52,7 +52,7 @@ def main() -> None:
     add("--files", type=int, default=200, help="number of generated files")
     add("--corpus", type=Path, metavar="DIR", help="use the .txt files of a folder instead")
     add("--repeat", type=int, default=4, help="repetitions, of which the fastest counts")
-    add("--hosts", type=int, default=10_000, help="number of hosts; 0 skips their crawls")
+    add("--hosts", type=int, help="by default 10,000, or 100,000 with --all; 0 skips these crawls")
     add("--all", action="store_true", help="also run the other benchmarks")
     add("--quick", action="store_true", help="with --all: run them with small sizes")
     options = parser.parse_args()
@@ -67,8 +67,10 @@ def main() -> None:
     peers = installed(OURS, CORE, PROTEGO, GOOGLE, URLLIB, RERP)
     show_verdicts(peers, few)
     show_lives([peer for peer in peers if peer.name != RERP], many, options.repeat)
-    if options.hosts:
-        show_hosts(options.hosts)
+    is_long = options.all and not options.quick
+    hosts = (100_000 if is_long else 10_000) if options.hosts is None else options.hosts
+    if hosts:
+        show_hosts(hosts)
     for module, quick in OTHERS.items():
         arguments = quick.split() if options.quick else []
         command = ["-m", module, *arguments]
