@@ -8,7 +8,7 @@ import math
 import os
 from base64 import b32encode
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from gzip import GzipFile
 from hashlib import sha1, sha256
@@ -94,6 +94,21 @@ class _Result(NamedTuple):
         return whole_number(self.fields.get("limit")) or RobotsTxt.MAX_SIZE
 
 
+class _Archive(NamedTuple):
+    """The parts of an archive that decide.
+
+    :param results: origin -> its last result.
+    :param bodies: digest -> the file with it, or `None` if the archive does not have the file.
+    :param urls: ID of a response record -> its URL.
+    :param agents: the agents of all results.
+    """
+
+    results: dict[str, _Result]
+    bodies: _Bodies
+    urls: dict[str | None, str]
+    agents: tuple[Agent, ...]
+
+
 def found_in(
     paths: Sequence[str],
     at: str | None,
@@ -112,20 +127,12 @@ def found_in(
         raise Failed(f"--at {given} is not a time; write it as 2026-11-22T19:30:00Z") from None
     origins = list(origins)
     damaged: dict[str, None] = {}
-    last, names = _last_results(_records(paths, damaged), origins, latest)
-    bodies, urls = _responses(_records(paths, damaged), last.values())
-    agents = tuple(filter(None, map(_agent, names)))
+    results, names = _last_results(_records(paths, damaged), origins, latest)
+    bodies, urls = _responses(_records(paths, damaged), results.values())
     for path in damaged:
         console.complain(f"{path} is damaged; only the records before the damage were read")
-    found: dict[Origin, FoundRobots | Unknown] = {}
-    for origin in origins:
-        result = last.get(str(origin))
-        found[origin] = one = _found(origin, result, bodies, settings)
-        if isinstance(one, ArchivedRobots) and result is not None:
-            url = stripped(urls.get(result.response) or one.source)
-            target = None if url == one.source else url
-            found[origin] = replace(one, redirected_to=target, agents=agents)
-    return found
+    archive = _Archive(results, bodies, urls, tuple(filter(None, map(_agent, names))))
+    return {origin: _found(origin, archive, settings) for origin in origins}
 
 
 def _last_results(
@@ -278,13 +285,9 @@ def _body(block: bytes, limit: int) -> bytes:
         return b""
 
 
-def _found(
-    origin: Origin,
-    last: _Result | None,
-    bodies: _Bodies,
-    settings: Settings,
-) -> FoundRobots | Unknown:
+def _found(origin: Origin, archive: _Archive, settings: Settings) -> FoundRobots | Unknown:
     """Return the robots.txt of an origin according to its last result."""
+    last = archive.results.get(str(origin))
     if last is None:
         return Unknown(f"the archive has nothing about {origin} at that time", _ADVICE)
     fields = last.fields
@@ -294,7 +297,7 @@ def _found(
         return Unknown(f"the archive does not say what applied to {origin}", _ADVICE)
     file = None
     if outcome is Outcome.SUCCESSFUL:
-        body = bodies[fields.get("digest")]
+        body = archive.bodies[fields.get("digest")]
         if body is None:
             return Unknown("the archive does not have the file with this digest", _ADVICE)
         file = parsed(body, origin.scheme, settings._replace(max_size=last.limit))
@@ -303,11 +306,15 @@ def _found(
     status = whole_number(fields.get("status"))
     cause = fields.get("cause", "")
     robots = OriginPolicy(origin, validity, status, cause, file, lambda: NO_AGENT)
+    source = origin.robots_url
+    url = stripped(archive.urls.get(last.response) or source)
     return ArchivedRobots(
         robots,
-        origin.robots_url,
+        source,
+        redirected_to=None if url == source else url,
         time=last.date,
         use=last.info.use,
         agent=_agent(last.agent),
+        agents=archive.agents,
         dry_run=last.info.dry_run,
     )
