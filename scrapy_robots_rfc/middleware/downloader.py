@@ -91,10 +91,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self._progress = Progress(crawler, self.gate, self._throttle, self._runtime)
         self._periodic: tuple[Callable[[], object], ...] = (
             self._count.refresh,
-            self._count_when_closing,
+            self.gate.tick,
             self.service.tick,
             self._throttle.tick,
-            self.gate.tick,
             self._progress.log_waiting,
         )
         self._failed_steps: set[Callable[[], object]] = set()
@@ -284,10 +283,6 @@ class RfcRobotsTxtMiddleware(GateKeeper):
                     self._failed_steps.add(step)
                     text = "Periodic maintenance failed, and will be retried every %g s"
                     logger.exception(text, TICK, extra={"spider": self._crawler.spider})
-
-    def _count_when_closing(self) -> None:
-        if is_closing(self._crawler):
-            self.gate.count_waiting()
 
     async def _spider_closed(self) -> None:
         """Close each part, even if another one raises.

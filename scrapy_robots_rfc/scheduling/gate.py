@@ -262,7 +262,9 @@ class Gate:
         return request
 
     def tick(self) -> None:
-        """Save the queue on disk, if it is time to."""
+        """Save the queue on disk, if it is time to, and count what waits when the crawl closes."""
+        if is_closing(self._crawler):
+            self.count_waiting()
         now = self._clock()
         if self.save is not None and now >= self._save_at:
             self._save_at = now + SAVE_EVERY
