@@ -112,6 +112,7 @@ def _downloader(crawler: Crawler) -> Private:
 
 
 def _slots(crawler: Crawler) -> dict[str, Private]:
+    """Return the slots of the downloader, by name."""
     slots: dict[str, Private] | None = _get(crawler, _downloader(crawler), "Downloader.slots")
     return {} if slots is None else slots  # an empty one will be filled
 
@@ -122,7 +123,7 @@ def is_closing(crawler: Crawler) -> bool:
     `spider_closed` is sent only once no requests are in progress.
     """
     slot = _slot(crawler)
-    if slot is None:
+    if slot is None:  # the engine has a slot only while a spider is open
         return hasattr(crawler.engine, "_slot")
     return _get(crawler, slot, "_Slot.closing") is not None
 
@@ -215,6 +216,7 @@ def remove_from_queue(crawler: Crawler, request: Request) -> bool:
 
 
 def _queue_of(crawler: Crawler, request: Request) -> Private:
+    """Return the queue of the downloader slot of a request."""
     slot = _slots(crawler).get(request.meta.get("download_slot", ""))
     return _get(crawler, slot, "Slot.queue") or ()
 

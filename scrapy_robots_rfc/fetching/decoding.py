@@ -118,7 +118,7 @@ def _without_rendering(body: bytes) -> bytes:
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Decode gzip, which may have several members (RFC 1952, 2.2) and then padding."""
+    """Decode gzip data, which may have several members (RFC 1952, 2.2) and then padding."""
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)
@@ -139,6 +139,7 @@ def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
+    """Decode brotli with either of the libraries that Scrapy uses."""
     decompressor = _import("brotli", "brotlicffi").Decompressor()
     # Versions before 1.2, which Scrapy does not use, have no limit and raise.
     return decompressor.process(data, output_buffer_limit=room), decompressor.is_finished()
@@ -164,6 +165,7 @@ def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
+    """Return the first of these modules that is installed."""
     for name in names:
         try:
             return importlib.import_module(name)

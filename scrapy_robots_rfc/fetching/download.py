@@ -309,6 +309,7 @@ class Downloader:
     def _response_downloaded(
         self, exchange: _Exchange, request: Request, response: Response, **_: object
     ) -> None:
+        """Note the answer, and hide its coding from other middlewares."""
         exchange.is_unanswered = False
         # Without the header, HttpCompressionMiddleware ignores the body: it would drop a body
         # that gets longer than DOWNLOAD_MAXSIZE, or decode it without a bound.

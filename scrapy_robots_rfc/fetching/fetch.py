@@ -318,6 +318,7 @@ class Fetcher:
         return robots
 
     def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
+        """Remember the failure of a route, and let other workers fetch the file."""
         self.failed_routes[fetch.origin, fetch.route] = robots
         if self._store is not None:
             self._runtime.spawn(self._store.unlock(fetch.origin))

@@ -86,6 +86,7 @@ def _timeout(*_: object) -> Failure:
 
 
 def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401
+    """Return an FTP client for the account of a request, with a limit for replies."""
     from twisted.protocols.ftp import FTPClient  # noqa: PLC0415
 
     user = meta.get("ftp_user")
@@ -121,6 +122,7 @@ class _File(Protocol):
         self._limit = limit
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Add to the body, up to the limit."""
         self.body += data
         if len(self.body) >= self._limit:
             self.ended()

@@ -79,6 +79,7 @@ class Overrides:
 def _exempted(
     sites: Iterable[Site], agent: Callable[[], Agent], origin: Origin
 ) -> OriginPolicy | None:
+    """Return the policy of an origin that an entry of ROBOTS_EXEMPT covers, or `None`."""
     site = next((site for site in sites if site.covers(origin)), None)
     if site is None:
         return None
@@ -87,11 +88,13 @@ def _exempted(
 
 
 def _first(names: list[str]) -> str:
+    """Return the first names for a log line, and the number of the others."""
     more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
 def _read(path: Path, max_size: int) -> bytes:
+    """Return the bytes of a local file."""
     if path.exists() and not path.is_file():  # to read a pipe would block
         raise ValueError("not a regular file")
     with path.open("rb") as file:

@@ -257,6 +257,7 @@ class OriginPolicy:
         return decision
 
     def _without_file(self, url: str) -> Decision:
+        """Return the decision for a site without a file."""
         if self.exempt is not None:
             return _EXEMPT
         decision = _WITHOUT_FILE[self.validity.outcome]

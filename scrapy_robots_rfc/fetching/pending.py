@@ -157,6 +157,7 @@ class PendingFetches:
         return fetch
 
     async def _run(self, fetch: PendingFetch, get: Get) -> None:
+        """Run a fetch, and end it with its policy, even if the task is cancelled."""
         policy = None
         error: Exception | None = RuntimeError("cancelled")
         try:
@@ -259,6 +260,7 @@ class PendingFetches:
             fetch.request = None  # its meta refers to the fetch, which would be a cycle
 
     def _start_clock(self, fetch: PendingFetch) -> None:
+        """Begin to count the time of an attempt."""
         fetch.interruption = None
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)

@@ -42,6 +42,7 @@ class Routes:
         return route
 
     def _of(self, request: Request) -> Route:
+        """Return the route of a request, see `of`."""
         if urlparse_cached(request).scheme == "ftp":
             if not has_account(request):
                 return None

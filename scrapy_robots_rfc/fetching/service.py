@@ -62,6 +62,7 @@ class RobotsService:
         self.memory: MemoryCache = self._fetcher.memory
 
     def _open_store(self) -> CacheClient | None:
+        """Open the store of ROBOTS_CACHE, if there is one."""
         # Offline the HTTP cache may have old files, which no other crawl may get.
         if self._crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
             return None
@@ -153,6 +154,7 @@ class RobotsService:
         return robots is not None and (robots.for_all_routes or not self.routes.are_used)
 
     def _is_expired(self, robots: OriginPolicy, now: float) -> bool:
+        """Return whether a policy has to be fetched again; see `known`."""
         if now < robots.validity.fresh_until:
             return False
         return now >= robots.fetched + self._crawl.known_for(robots.origin)

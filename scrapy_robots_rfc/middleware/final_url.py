@@ -99,6 +99,7 @@ class FinalUrls:
         return self._judge(request, response, origin)
 
     async def _judge(self, request: Request, response: Response, origin: Origin) -> Response:
+        """Judge the URL of a response, and fetch the robots.txt of its origin if needed."""
         robots = self._middleware.known(origin, request)
         if robots is None:
             robots = await self._in_time(
@@ -124,6 +125,7 @@ class FinalUrls:
     async def _read(
         self, robots: OriginPolicy, file: ParsedRobots, agent: Agent
     ) -> OriginPolicy | None:
+        """Prepare a large file for an agent; return `None` if that takes too long."""
         await self._middleware.service.files.prepare(file, agent)
         return None if file.needs_thread(agent) else robots
 
@@ -168,6 +170,7 @@ class FinalUrls:
         why: str,
         robots: OriginPolicy | None,
     ) -> None:
+        """Drop a page, and name the URL that it was redirected to."""
         self._count(stats.FORBIDDEN_REDIRECTS)
         why = f"redirected to {shorten(without_userinfo(url))}; {why}"
         self._middleware.enforcement.drop(request, decision, Refusal(why), robots)

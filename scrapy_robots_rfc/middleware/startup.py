@@ -175,6 +175,7 @@ class Misspelt:
                 self._check(key, _META_KEYS, "The meta key")
 
     def _check(self, name: object, known: Collection[str], kind: str) -> None:
+        """Warn if a name has no effect, or is almost one of the known names."""
         extra = {"spider": self._crawler.spider}
         if name in self._needs_use:
             text = "%s %r has no effect unless ROBOTS_USE is set; set ROBOTS_USE = []"

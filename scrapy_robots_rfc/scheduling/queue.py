@@ -292,6 +292,7 @@ class OriginPriorityQueue:
             del self._ready[part.slot]
 
     def _park(self, part: QueuePart, seconds: float | None) -> None:
+        """Park a part for the time that `Gate.wait` returned."""
         ready = self._ready[part.slot]
         ready.remove(part)
         if not ready:

@@ -122,6 +122,7 @@ class _Parking:
         restore_filter(request)
 
     def _log_bound(self) -> None:
+        """Warn once that the maximum of parked requests is reached."""
         if self._logged:
             return
         self._logged = True

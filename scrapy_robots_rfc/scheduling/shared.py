@@ -95,10 +95,12 @@ class SharedThrottle(OwnTurns):
             self._end_turn()
 
     def _end_turn(self) -> None:
+        """End the turn, here and in the store."""
         self._forget_turn()
         self._call(self._end)
 
     def _forget_turn(self) -> None:
+        """Forget the turn, and stop extending it."""
         self._request = None
         self._turn_ends = -math.inf
         if self._timer is not None:
@@ -115,6 +117,7 @@ class SharedThrottle(OwnTurns):
     # Calls of the store.
 
     def _call(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Call the store after all earlier calls."""
         self._calls.append(call)
         if len(self._calls) == 1:
             self._runtime.spawn(self._run())
@@ -141,6 +144,7 @@ class SharedThrottle(OwnTurns):
             self._runtime.call_later(0, self._on_turn)
 
     async def _end(self) -> None:
+        """Release the turn in the store, which lets the interval pass first."""
         self._forget_turn()  # a turn that was requested earlier may have come
         seconds = max(0.0, self._interval_ends - self._runtime.clock())
         await self._store.end_turn(self._origin, seconds)

@@ -127,6 +127,7 @@ class Throttle:
         return site.clock.last + self.sites.interval(site.origin) <= self.clock()
 
     def _give_turn(self, request: Request, site: PacedSite) -> None:
+        """Note that a request has the turn of a site."""
         self._turns[request] = site
         site.clock.outstanding.add(request)
         site.turns.start(request)
@@ -225,6 +226,7 @@ class Throttle:
         _scrapy.wake_engine(self._crawler)
 
     def _wake_site(self, origin: Origin) -> None:
+        """Wake the requests of a site, because its turn may have come."""
         self.on_turn(origin)
         self._wake_crawl()
 
