@@ -33,8 +33,8 @@ MAX_DESCRIPTORS = 128
 #: Replaces the origin in the key of a queue whose requests no robots.txt applies to.
 NO_ORIGIN = "*"
 
-# File descriptors per priority: two for requests and two for start requests.
-_DESCRIPTORS = 4
+# File descriptors per priority for requests, and as many for start requests.
+_DESCRIPTORS = 2
 # The name that Scrapy gives to the file or folder of a priority; start requests have the "s".
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
@@ -72,7 +72,10 @@ class QueueFolder:
         self._open: dict[str, ScrapyPriorityQueue] = {}
         # Open queues in which a peek may have moved the position of a file.
         self._peeked: set[str] = set()
-        self._max_open = min(MAX_DESCRIPTORS, descriptor_limit() // 4) // _DESCRIPTORS
+        # Queues that have had no start request. Scrapy would otherwise create files for start
+        # requests whenever one is opened, and remove them when it is closed.
+        self._without_start: set[str] = set()
+        self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
         self._writer: threading.Thread | None = None
         self._recover()
 
@@ -204,10 +207,14 @@ class QueueFolder:
     def _close_others(self) -> None:
         """Close the least recently used queues if too many files are open."""
         while len(self._open) > 1:
-            priorities = sum(max(1, len(self._state.get(key, ()))) for key in self._open)
-            if priorities <= self._max_open:
+            if sum(map(self._descriptors, self._open)) <= self._max_descriptors:
                 break
             self._close(next(iter(self._open)))
+
+    def _descriptors(self, key: str) -> int:
+        """Return the maximum number of file descriptors of an open queue."""
+        kinds = 1 if key in self._without_start else 2
+        return _DESCRIPTORS * kinds * max(1, len(self._state.get(key, ())))
 
     def _load(self, key: str) -> ScrapyPriorityQueue:
         """Open a queue, without the priorities that cannot be opened."""
@@ -217,7 +224,7 @@ class QueueFolder:
             self._crawler,
             self._class,
             path,
-            start_queue_cls=self._start_class,
+            start_queue_cls=None if key in self._without_start else self._start_class,
         )
         try:
             return make(self._state.get(key, ()))
@@ -269,8 +276,14 @@ class QueueFolder:
 
         :raises OSError: no descriptor is left, or the file cannot be written.
         """
-        if key in self._peeked:
+        is_start = request.meta.get("is_start_request", False)
+        is_first_start = is_start and key in self._without_start
+        if key in self._open and (is_first_start or key in self._peeked):
             self._close(key)
+        if is_start:
+            self._without_start.discard(key)
+        elif key not in self._state:
+            self._without_start.add(key)
         self.use(key, lambda queue: queue.push(request))
         priorities = self._state.setdefault(key, [])
         if -request.priority not in priorities:
@@ -341,6 +354,7 @@ class QueueFolder:
         if key in self._open:
             self._close(key)
         self._state.pop(key, None)
+        self._without_start.discard(key)
         with suppress(OSError):  # it has other files
             self._path_of(key).rmdir()
 

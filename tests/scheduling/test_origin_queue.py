@@ -121,6 +121,48 @@ def test_descriptors_are_bounded(tmp_path: Path) -> None:
     assert (len(found), found.close()) == (0, {})
 
 
+@pytest.mark.parametrize("peeks", [False, True])
+def test_start_requests_of_hosts_that_had_none(tmp_path: Path, *, peeks: bool) -> None:
+    """Start requests are handed out last, also from queues that had none when they were opened."""
+    requests = pages(60)
+    starts = [
+        request.replace(url=f"{request.url}?start", meta={"is_start_request": True})
+        for request in requests
+    ]
+    gate_crawler = crawler(lambda _: not peeks)
+    found = queue(tmp_path, crawler=gate_crawler)
+    for request in requests:
+        found.push(request)
+    assert not peeks or found.pop() is None
+    for request in starts:
+        found.push(request)
+    state = json.loads(json.dumps(found.close()))
+    popped = drained(queue(tmp_path, state))
+    assert sorted(popped) == urls([*requests, *starts])
+    assert all("?start" not in url for url in popped[:60])
+
+
+def test_no_files_for_start_requests_of_hosts_without_one(tmp_path: Path) -> None:
+    """A queue is opened without the files of start requests if it never had one."""
+    opened = []
+
+    class StartQueue(PickleFifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy's has no types
+        def __init__(self, crawler: Crawler, key: str) -> None:
+            opened.append(key)
+            super().__init__(crawler, key)
+
+    found = OriginPriorityQueue(
+        crawler(), PickleLifoDiskQueue, str(tmp_path), start_queue_cls=StartQueue
+    )
+    for request in pages(200, 2):
+        found.push(request)
+    assert len(drained(found)) == 200
+    assert opened == []
+    found.push(Request("http://h0.example/start", meta={"is_start_request": True}))
+    assert len(set(opened)) == 1
+    found.close()
+
+
 def test_state_goes_on(tmp_path: Path) -> None:
     """A queue resumes from what `close` returns, with start requests, priorities and exempt
     requests.
