@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, compress, filterfalse
+from itertools import chain, compress
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.groups import ANY_RULE, FIRST_LETTERS, USUAL_KEY, Section
@@ -121,28 +121,30 @@ class RuleIndex:
         self._parents: list[int] = []
         # Literal -> the rules with wildcards that have this literal. They are stored as text with
         # one pattern per line, and are parsed once a target contains the literal.
-        self._others: dict[str, str | tuple[_ParsedRule, ...]] = {}
+        self._by_literal: dict[str, str | tuple[_ParsedRule, ...]] = {}
         self._sizes: set[int] = set()  # sizes of the literals, if substrings are looked up
 
     def find(self, target: str) -> str:
         """Return the pattern that decides for a target in normal form, or "" if none matches."""
+        # Find the longest matching prefix.
         prefixes = self._prefixes or self.build()
         at = bisect_right(prefixes, target) - 1
         while not target.startswith(prefixes[at]):
             at = self._parents[at]
         best = prefixes[at]
-        others = self._others
-        if not others:
+        by_literal = self._by_literal
+        if not by_literal:
             return best
+        # Find a rule with wildcards that ranks higher.
         rank = None  # computed when needed, because most targets contain no literal
         # `literal in pieces` either looks it up in a set of substrings or searches the target for
         # it.
         pieces = self._pieces_of(target) if self._sizes else target
-        for literal in others if pieces is target else pieces:
+        for literal in by_literal if pieces is target else pieces:
             if literal in pieces:
                 if rank is None:
                     rank = self._rank(best)
-                rules = others[literal]
+                rules = by_literal[literal]
                 if isinstance(rules, str):
                     rules = self._parse(literal, rules)
                 for rule_rank, needle, pattern, text in rules:
@@ -157,7 +159,7 @@ class RuleIndex:
         """Build the index, and parse all rules whose literal is shared by many rules."""
         if not self._prefixes:
             self.build()
-        for literal, rules in self._others.items():
+        for literal, rules in self._by_literal.items():
             if isinstance(rules, str) and rules.count("\n") >= _MANY_RULES:
                 self._parse(literal, rules)
         self.prepared = True
@@ -165,7 +167,7 @@ class RuleIndex:
     def build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
         lines: dict[str, int] = {}
-        others: dict[str, None] = {}  # patterns with wildcards or escapes, in file order
+        with_wildcards: dict[str, None] = {}  # patterns with wildcards or escapes, in file order
         for section in self._sections:
             for above, text in text_pieces(self._file, section):
                 line = above
@@ -176,25 +178,28 @@ class RuleIndex:
                     if rest:
                         pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
                         if pattern != head:
-                            others[pattern] = None
+                            with_wildcards[pattern] = None
                     if disallow:
                         lines.setdefault(pattern, -line)
                     elif lines.get(pattern, -1) < 0:
                         lines[pattern] = line
         lines.pop("", None)
-        prefixes = ["", *sorted(filterfalse(others.__contains__, lines))]
-        by_literal = _by_literal(others)
+        prefixes = [pattern for pattern in lines if pattern not in with_wildcards]
+        prefixes = ["", *sorted(prefixes)]
+        by_literal = _group_by_literal(with_wildcards)
         self.lines = lines
         self._parents = _parents_of(prefixes)
-        self._others = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
-        self._sizes = {*map(len, by_literal)} if len(others) > _MAX_SEARCHES else set()
+        # A key that is only a needle has no rules.
+        self._by_literal = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
+        if len(with_wildcards) > _MAX_SEARCHES:
+            self._sizes = set(map(len, by_literal))
         self._prefixes = prefixes  # set last, because another thread may look up a target
         return prefixes
 
     def _pieces_of(self, target: str) -> set[str]:
         """Return the substrings of a target that are literals or needles."""
         pieces = {target[at : at + size] for size in self._sizes for at in range(len(target))}
-        return pieces & self._others.keys()
+        return pieces & self._by_literal.keys()
 
     def _rank(self, pattern: str) -> int:
         """Return a number for sorting rules by specificity, then Allow, then file order."""
@@ -210,7 +215,7 @@ class RuleIndex:
             needle = literal if len(patterns) == 1 else _needle(_runs_of(pattern))
             rules.append((self._rank(pattern), needle, parse_pattern(pattern), pattern))
         rules.sort(reverse=True)
-        parsed = self._others[literal] = tuple(rules)
+        parsed = self._by_literal[literal] = tuple(rules)
         return parsed
 
 
@@ -233,7 +238,7 @@ def _parents_of(prefixes: list[str]) -> list[int]:
     return parents
 
 
-def _by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
+def _group_by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
     """Group patterns by literal.
 
     A pattern's literal is the longest text between its wildcards. If there are many patterns, it is
