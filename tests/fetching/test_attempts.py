@@ -137,7 +137,7 @@ async def test_end_of_the_crawl() -> None:
     fetches = [desk.begin(str(number)) for number in range(MAX)]
     await turns()
     fetches.append(desk.begin("not started"))
-    desk.fetches.when_room(lambda: desk.begin("in line"))
+    desk.fetches.when_room(lambda: desk.begin("next"))
     desk.close()
     assert await causes(*fetches) == [None] * 3 * (MAX + 1)
     assert desk.ended == fetches
@@ -202,7 +202,7 @@ async def test_line(clock: Clock) -> None:
     assert not desk.fetches.has_room()
     passes(desk, clock, CUT_AFTER)
     await turns()
-    assert desk.asked == hosts  # the line is empty
+    assert desk.asked == hosts  # no other origin waits for room
     desk.fetches.when_room(lambda: desk.begin("b"))
     passes(desk, clock, TICK)
     await turns()
@@ -223,7 +223,7 @@ async def test_line(clock: Clock) -> None:
 
 @under_the_reactor
 async def test_no_wake_up_is_lost() -> None:
-    """The place of an ended fetch is used, even if the first origins in line need none."""
+    """The room of an ended fetch is used, even if the first origins that wait need no fetch."""
     desk = Desk()
     for number in range(MAX):
         desk.begin(str(number))

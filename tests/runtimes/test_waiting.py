@@ -124,7 +124,7 @@ class Limited(Pages):
 
 @in_every_runtime
 async def test_few_fetches_at_once() -> None:
-    """No more than MAX_FETCHES are under way, and an origin in line is fetched when one ends."""
+    """No more than MAX_FETCHES are under way, and the next is fetched when one ends."""
     gate = threading.Event()
     under_way: list[int] = []
     counts: list[int] = []

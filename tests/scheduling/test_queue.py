@@ -159,10 +159,10 @@ def test_sites_take_turns() -> None:
     assert found == ["a", "b", "a", "c", "b"]
 
 
-def test_inline_fetch_of_an_origin_in_line() -> None:
-    """An origin in line leaves at once when a request outside the scheduler has its file fetched.
+def test_inline_fetch_of_an_origin_without_room() -> None:
+    """An origin that waits for room is woken when a request outside the scheduler fetches its file.
 
-    Its place in the line is then taken by the next origin.
+    The next origin then uses the room.
     """
     known: set[str] = set()
     files = Files(lambda origin: origin.host in known, most=1)
@@ -173,11 +173,11 @@ def test_inline_fetch_of_an_origin_in_line() -> None:
         queue.push(page(site, site))
     assert queue.pop() is None
     [first] = files.fetches
-    in_line = Origin.of("http://site2.example/")
-    assert in_line is not None
-    files.fetch(in_line)
-    known.add(in_line.host)
-    files.end(in_line, gate)
+    without_room = Origin.of("http://site2.example/")
+    assert without_room is not None
+    files.fetch(without_room)
+    known.add(without_room.host)
+    files.end(without_room, gate)
     request = queue.pop()
     assert request is not None
     assert request.url == "http://site2.example/0"
