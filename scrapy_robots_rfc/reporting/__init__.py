@@ -1,1 +1,1 @@
-"""The report, archive, log of sites and closing summary of a crawl. All of them are leaves."""
+"""A crawl's report, archive, site log and closing summary, loaded only if they are enabled."""

@@ -1,7 +1,8 @@
-"""Write each request for a robots.txt and its response to ROBOTS_ARCHIVE, as WARC 1.1 (ISO 28500).
+"""Write robots.txt requests and responses to ROBOTS_ARCHIVE in WARC 1.1 format (ISO 28500).
 
-A metadata record has the result of each fetch: the outcome, its expiry and the digest of the file.
-Each record is a gzip member that is written at once, so a killed crawl leaves only whole records.
+Each fetch also gets a metadata record with its outcome, the expiry time and the file's digest.
+Each record is a separate gzip member that is written in a single call, so a killed crawl leaves
+only complete records.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,23 +39,23 @@ from scrapy_robots_rfc.reporting.report import (
 )
 from scrapy_robots_rfc.settings import Settings
 
-#: Request headers to leave out, because they may contain passwords.
+#: Request headers that are not archived because they may contain passwords.
 _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
-#: Response headers to leave out, because they describe the transfer.
+#: Response headers that are not archived because they only describe the transfer.
 _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS = stats.RECORDS.format(output="archive")
-# Maximum origins whose last response is remembered until their fetch ends.
+# Maximum number of origins whose last response is remembered until the fetch ends.
 _MAX_EXCHANGES = 10_000
 _Headers = dict[str, str]
 
 
 class Archive:
-    """The archive of a crawl.
+    """A crawl's WARC archive.
 
-    :raises SettingError: if the file cannot be created, or another output uses the same place.
+    :raises SettingError: if the file cannot be created, or another output uses the same path.
     """
 
-    #: Size in bytes after which a new file is started; other tools handle files of this size well.
+    #: File size in bytes after which a new file is started. Other tools can handle this size.
     MAX_SIZE: ClassVar[int] = 1_000_000_000
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -66,7 +67,7 @@ class Archive:
         self._runtime = Runtime()
         self._path = Path(settings.archive or "")
         self._losses = LossLog(crawler, ARCHIVE, stats.RECORD_ERRORS.format(output="archive"))
-        # Origin -> the id of the last response record of its current fetch.
+        # The ID of the last response record in each origin's current fetch.
         self._last: LocalCache[Origin, str] = LocalCache(_MAX_EXCHANGES)
         try:
             self._start_file()
@@ -74,11 +75,11 @@ class Archive:
             raise SettingError(
                 ARCHIVE,
                 settings.archive,
-                f"the path of a file that can be written ({error_text(error)})",
+                f"a writable file path ({error_text(error)})",
             ) from None
         crawler.signals.connect(self._exchanged, signals.robots_exchanged)
         crawler.signals.connect(self._fetched, signals.robots_fetched)
-        # The last fetches end after `spider_closed`.
+        # The last fetches may end after `spider_closed`.
         crawler.signals.connect(self._close, scrapy_signals.engine_stopped)
 
     def _exchanged(
@@ -108,7 +109,7 @@ class Archive:
                 },
                 StatusAndHeaders(status, lines, "HTTP/1.1"),
             )
-            if origin is not None:  # a redirect may lead to another one
+            if origin is not None:  # it's `None` for some redirect targets
                 self._last[origin] = received
         target = url.partition("://")[2].partition("/")[2].partition("#")[0]
         line = f"{request.method} /{target} HTTP/1.1"
@@ -118,7 +119,7 @@ class Archive:
     def _fetched(self, robots: OriginPolicy, request: Request | None) -> None:
         """Write the result of a fetch.
 
-        :param request: the request that needed the file, or `None`.
+        :param request: the request that triggered the fetch, or `None`.
         """
         left = robots.validity.fresh_until - self._runtime.clock()
         fields = {
@@ -150,11 +151,11 @@ class Archive:
         for number in count(1):
             name = self._path.name if number == 1 else f"{stem}-{number}{suffixes}"
             with suppress(FileExistsError):
-                # Without a buffer, which would write the rest of a record after an error.
+                # Unbuffered, because a buffer would write the rest of a record after an error.
                 self._file: FileIO = (self._path.parent / name).open("xb", buffering=0)
                 break
         use = self._settings.use
-        with suppress(TypeError):  # a wrong attribute stops the crawl, see `RfcUseMiddleware`
+        with suppress(TypeError):  # `RfcUseMiddleware` stops the crawl if it's invalid
             spider_use = parse_uses(getattr(self._spider, USE_ATTRIBUTE, None))
             use = use if spider_use is None else spider_use
         info = {
@@ -170,23 +171,23 @@ class Archive:
     def _write(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a record without raising, to a new file if the current one is large."""
+        """Write a record, starting a new file if the current one is too large. Log any error."""
         try:
             if self._file.closed or self._file.tell() >= self.MAX_SIZE:
                 self._close()
                 self._start_file()
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
-        except Exception as error:  # noqa: BLE001 - disks may fail, and warcio may reject a text
+        except Exception as error:  # noqa: BLE001 - the disk may fail, or warcio may reject the text
             self._losses.add(self._path, error)
 
     def _put(
         self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
-        """Write a whole record.
+        """Write a complete record.
 
-        :param headers: WARC headers; empty ones are omitted.
-        :raises OSError: if the disk is full; then nothing is written.
+        :param headers: WARC headers. Empty ones are omitted.
+        :raises OSError: if the disk is full, in which case nothing is written.
         """
         buffer = BytesIO()
         writer = WARCWriter(buffer, gzip=True, warc_version="1.1")
@@ -203,20 +204,20 @@ class Archive:
         writer.write_record(record)
         before = self._file.tell()
         if self._file.write(buffer.getvalue()) < buffer.tell():
-            # Nothing after an incomplete record could be read.
+            # Remove the partial record. Otherwise nothing after it could be read.
             self._file.seek(before)
             self._file.truncate()
             raise OSError("the disk is full")
 
 
 def _fields(fields: Mapping[str, str]) -> bytes:
-    """Return the fields as `application/warc-fields`, without empty ones."""
+    """Encode the non-empty fields as `application/warc-fields`."""
     lines = [f"{name}: {' '.join(text.split())}\r\n" for name, text in fields.items() if text]
     return "".join(lines).encode()
 
 
 def _lines(headers: Headers, left_out: frozenset[bytes]) -> list[tuple[str, str]]:
-    """Return the headers as text, without those to leave out."""
+    """Return the headers as text, except for those in `left_out`."""
     return [
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, values in headers.items()

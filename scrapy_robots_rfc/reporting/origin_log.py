@@ -20,24 +20,24 @@ from scrapy_robots_rfc.reporting import site_log
 from scrapy_robots_rfc.reporting.site_log import Kind, SiteLog
 from scrapy_robots_rfc.settings import Settings
 
-#: Maximum sites that the summary names.
+#: Maximum number of sites named in the summary.
 NAMED = 10
 
-# Maximum causes that are counted by name, because sites can cause any number.
+# Maximum number of causes to count separately. Sites can produce any number of them.
 _MAX_CAUSES = 100
 
-# Maximum origins that are remembered. With more, some have a second line in the log, and some that
-# are still being retried at the end are not counted.
+# Maximum number of origins to remember. If there are more, some may be logged twice, and some that
+# are still being retried when the crawl ends may not be counted.
 _MAX_ORIGINS = 100_000
 
-#: Outcome for an origin whose file could not be fetched -> the effect on its pages.
+#: The effect on an origin's pages if its file could not be fetched, by outcome.
 _CONSEQUENCE = {
     Outcome.SUCCESSFUL: "an earlier copy is used",
     Outcome.UNREACHABLE: "nothing is allowed",
     Outcome.LOCAL: "nothing is allowed",
     Outcome.UNAVAILABLE: "everything is allowed",
 }
-#: The same outcome -> the kind of event after the last attempt.
+#: The event to log after the last attempt, by outcome.
 _GIVEN_UP = {
     Outcome.SUCCESSFUL: site_log.STALE,
     Outcome.UNREACHABLE: site_log.GIVEN_UP,
@@ -47,17 +47,17 @@ _GIVEN_UP = {
 
 @dataclass(eq=False, repr=False)
 class Names:
-    """The first few names with their last texts, and a count of the others.
+    """The first few names, each with its latest text, and a count of the rest.
 
-    :param named: name -> its last text.
-    :param more: how often other names were added.
+    :param named: the latest text for each name.
+    :param more: the number of times any other name was added.
     """
 
     named: dict[str, str] = field(default_factory=dict)
     more: int = 0
 
     def add(self, name: str, text: str) -> None:
-        """Remember the text for a name, or count the name."""
+        """Store the text for a name, or just count the name if there are already too many."""
         if name in self.named or len(self.named) < NAMED:
             self.named[name] = text
         else:
@@ -65,25 +65,25 @@ class Names:
 
 
 class OriginLog:
-    """Logs the events of origins during a crawl."""
+    """Logs what happens to each origin's robots.txt during a crawl."""
 
     def __init__(self, crawler: Crawler, settings: Settings, sites: SiteLog) -> None:
         self._crawler = crawler
         self._settings = settings
         self._sites = sites
         self._runtime = Runtime()
-        #: Outcome -> cause -> number of origins.
+        #: Number of origins for each outcome and cause.
         self.causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
-        #: Origins whose pages were disallowed because their file was unreachable.
+        #: Origins whose pages were disallowed because robots.txt was unreachable.
         self.unreachable: Names = Names()
-        #: Origins that used an earlier copy.
+        #: Origins for which an earlier copy was used.
         self.stale: Names = Names()
-        # Cause of a failure of the crawl itself -> the failure, or `None` once it has been logged.
+        # Failures of the crawl itself by cause. The value is `None` once a failure has been logged.
         self._local: dict[str, Local | None] = {}
-        # Origin -> cause, for origins that are being retried or whose route failed, and that do not
-        # count as unreachable yet.
+        # The cause for each origin that is being retried or whose route failed, if the origin
+        # isn't counted as unreachable yet.
         self._waiting: LocalCache[Origin, str] = LocalCache(_MAX_ORIGINS)
-        # Hashes of an origin and a kind of event that was logged.
+        # Hashes of the (origin, kind of event) pairs that have been logged.
         self._logged: LocalCache[int, None] = LocalCache(_MAX_ORIGINS)
         crawler.signals.connect(self.attempted, signals.robots_attempted)
         crawler.signals.connect(self._paced, signals.site_paced)
@@ -95,7 +95,7 @@ class OriginLog:
         access: Access | None,
         delays: Sequence[float],
     ) -> None:
-        """Log the end of an attempt and, after the last one, count the outcome for the origin."""
+        """Log the result of an attempt. After the last attempt, count the origin's outcome."""
         of_route = isinstance(access, Local | Unreachable) and access.route
         is_unreachable = robots.validity.unreachable_since is not None
         if isinstance(access, Local):
@@ -113,10 +113,10 @@ class OriginLog:
             self._concluded(robots, fetch)
 
     def disallowed(self, decision: Decision, why: str, robots: OriginPolicy) -> None:
-        """Log the first disallowed page of an origin, or a failure of the crawl itself.
+        """Log an origin's first disallowed page, or a failure of the crawl itself.
 
-        A middleware that drops a robots.txt may drop the pages as well. So such a failure is logged
-        only if a page is dropped because of it.
+        A middleware that drops a robots.txt request may also drop the page requests, so this kind
+        of failure is only logged if it causes a page to be dropped.
         """
         if decision.reason is Reason.LOCAL and (access := self._local.get(robots.cause)):
             self._log_local_failure(robots, access)
@@ -125,14 +125,14 @@ class OriginLog:
             self._note_once(site_log.DISALLOWED, robots, str(robots.origin), why)
 
     def closed(self) -> None:
-        """Count origins that were still waiting when the crawl ended as unreachable."""
+        """Count origins still waiting at the end of the crawl as unreachable."""
         key = stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value)
         for origin, cause in self._waiting.items():
             stats.of(self._crawler).inc_value(key)
             self._count(origin, Outcome.UNREACHABLE, cause)
 
     def _retrying(self, robots: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
-        """Log the first failure, after which pages wait for further attempts."""
+        """Log the first failed attempt. The origin's pages wait until it has been retried."""
         if fetch.last is not None or _was_unreachable(fetch):
             return
         soonest = 1 + sum(delays)
@@ -149,7 +149,7 @@ class OriginLog:
         self._note(site_log.RETRYING, robots, robots.cause, *times, _CONSEQUENCE[outcome])
 
     def _given_up(self, robots: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
-        """Log the effect of the last failed attempt, unless it is the same as before the fetch."""
+        """Log the result after the last attempt has failed, unless the fetch changed nothing."""
         if _was_unreachable(fetch) and not fetch.changes(robots.outcome):
             return
         kind = _GIVEN_UP[robots.outcome]
@@ -159,7 +159,7 @@ class OriginLog:
         self._note(kind, robots, robots.cause, seconds)
 
     def _local_failure(self, robots: OriginPolicy, access: Local) -> None:
-        """Log each cause of a failure of the crawl itself once, now or when a page is dropped."""
+        """Log a failure of the crawl itself once per cause, now or when a page is dropped."""
         if access.cause in self._local or len(self._local) >= _MAX_CAUSES:
             return
         self._local[access.cause] = access
@@ -177,7 +177,7 @@ class OriginLog:
         self._sites.note(kind, access.cause, *arguments, error=access.error)
 
     def _concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
-        """Count the outcome for an origin, and log why it has no rules or only some of them."""
+        """Count an origin's outcome, and log why its rules are missing or incomplete."""
         self._waiting.pop(robots.origin, None)
         if fetch.changes(robots.outcome):
             self._count(robots.origin, robots.outcome, robots.cause)
@@ -186,7 +186,7 @@ class OriginLog:
         file = robots.file
         max_size = self._settings.max_size
         url = robots.origin.robots_url
-        # A 404 is ordinary, so only other causes, which are broken redirects, are logged.
+        # A 404 is expected, so only the other cause, a broken redirect, is logged.
         is_lost = robots.outcome is Outcome.UNAVAILABLE and robots.cause != str(robots.status)
         if is_lost and robots.validity.unreachable_since is None and robots.status is not None:
             self._note_once(site_log.UNAVAILABLE, robots, url, robots.cause)
@@ -196,7 +196,7 @@ class OriginLog:
             self._note_once(site_log.WEB_PAGE, robots, url)
 
     def _paced(self, robots: OriginPolicy, bound: Bound, interval: float) -> None:
-        """Log the interval of a site; see `signals.py`."""
+        """Log the delay that a site requests; see `signals.py`."""
         origin = robots.origin
         asked = robots.cited(bound.text)
         if bound.seconds <= interval:
@@ -214,7 +214,7 @@ class OriginLog:
             self._sites.note(kind, str(robots.origin), *arguments)
 
     def _count(self, origin: Origin, outcome: Outcome, cause: str) -> None:
-        """Count the cause of an outcome."""
+        """Count an origin's outcome and its cause."""
         if outcome is Outcome.UNREACHABLE:
             self.unreachable.add(str(origin), cause)
         causes = self.causes[outcome]
@@ -223,10 +223,10 @@ class OriginLog:
 
 
 def _was_unreachable(fetch: PendingFetch) -> bool:
-    """Return whether the file was already unreachable before the fetch."""
+    """Return True if the file was already unreachable before the fetch."""
     return fetch.before is not None and fetch.before.unreachable_since is not None
 
 
 def _seconds(number: float) -> str:
-    """Return seconds for a log line, in whole seconds from ten on."""
+    """Format seconds for a log line, rounding to whole seconds from 10 upwards."""
     return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"

@@ -1,8 +1,8 @@
-"""Write a record of each decision about a request to ROBOTS_REPORT.
+"""Write a record of each robots.txt decision to ROBOTS_REPORT.
 
-The decisions arrive as signals, and Scrapy's exporters and feed storages write the records as for
-FEEDS. `archive.py` also uses the end of this module, which refuses two outputs with the same place
-and logs failed writes once.
+Decisions arrive as signals. As with FEEDS, Scrapy's exporters and feed storages write the records.
+`archive.py` also uses the end of this module, which rejects outputs that share a path or URI and
+logs only the first failed write.
 """
 
 import logging
@@ -52,9 +52,9 @@ from scrapy_robots_rfc.settings import Settings
 logger: logging.Logger = logging.getLogger(__name__)
 
 REPORT, ARCHIVE = "ROBOTS_REPORT", "ROBOTS_ARCHIVE"
-#: The `reason` of the last record of a crawl.
+#: The `reason` in the last record of a crawl.
 RUN = "run"
-# Crawler -> the start of its crawl.
+# The time at which each crawl started.
 _RUNS: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
 _RECORDS = stats.RECORDS.format(output="report")
 
@@ -62,7 +62,7 @@ _NAMES = (
     "time run spider agent url referrer origin token reason line rule why robots_url digest outcome"
     " fresh_until version"
 )
-#: The fields of a record in order, with their defaults; see `docs/report.md`.
+#: The fields of a record, in order, with their defaults; see `docs/report.md`.
 FIELDS: dict[str, Any] = {
     **dict.fromkeys(_NAMES.split()),
     "stale": False,
@@ -70,16 +70,16 @@ FIELDS: dict[str, Any] = {
     "allowed": False,
     "count": 1,
 }
-# Options of FEEDS with Scrapy's defaults. Settings for item feeds, such as FEED_EXPORT_FIELDS, do
-# not apply to reports.
+# FEEDS options with Scrapy's defaults. Settings for item feeds, such as FEED_EXPORT_FIELDS, don't
+# apply to reports.
 _OPTIONS: dict[str, Any] = {"fields": None, "encoding": None, "indent": 0, "item_export_kwargs": {}}
-# The other options that Scrapy's own classes accept, and `allowed`, which FEEDS does not have.
+# The other options that Scrapy's own classes accept, plus `allowed`, which only reports accept.
 _OTHER_OPTIONS = (
     "allowed format item_classes item_filter overwrite store_empty uri_params"
     " batch_item_count postprocessing"
 )
-# Scheme of a storage of Scrapy that needs a package -> the module and the package. Scrapy imports
-# the second one only at the end of the crawl.
+# The module and package that Scrapy's storage for a scheme needs. Scrapy doesn't import
+# google.cloud.storage until the end of the crawl.
 _PACKAGES = {
     "s3": ("boto3", "boto3"),
     "gs": ("google.cloud.storage", "google-cloud-storage"),
@@ -87,12 +87,12 @@ _PACKAGES = {
 
 
 class Report:
-    """The report of a crawl. Its file is opened for the first record.
+    """A crawl's report. The file is opened when the first record is written.
 
-    The exporter writes to memory, from which each whole record is copied to the file. So the
-    exporter still works after a disk error, and no part of a record is written twice.
+    The exporter writes to a buffer in memory, and each complete record is then copied to the file.
+    That way, the exporter still works after a disk error, and no part of a record is written twice.
 
-    :raises SettingError: if Scrapy rejects the feed, or another output uses the same place.
+    :raises SettingError: if Scrapy rejects the feed, or another output uses the same path or URI.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -104,7 +104,7 @@ class Report:
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
         self._run = run_of(crawler)
-        # Build the URIs of local files now, because the working folder may be deleted later.
+        # Build the local files' URIs now, because the working directory may be deleted later.
         self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
@@ -117,7 +117,7 @@ class Report:
             self._prepare(crawler, uri, {**_OPTIONS, "format": Path(uri).suffix[1:], **options})
         except MissingPackageError:
             raise
-        except Exception as error:  # noqa: BLE001 - the user's own classes may raise anything
+        except Exception as error:  # noqa: BLE001 - custom classes may raise anything
             place = without_credentials(uri)
             key, value = f"{REPORT}[{place!r}]", masked(options)
             accepted = "a dict of feed options, such as {'format': 'csv'}"
@@ -130,7 +130,7 @@ class Report:
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def _prepare(self, crawler: Crawler, uri: str, options: Mapping[str, Any]) -> None:
-        """Create the storage and the exporter, and test the options with a record."""
+        """Create the storage and the exporter, and test the options by exporting a record."""
         for name in ("batch_item_count", "postprocessing"):
             if options.get(name):
                 raise ValueError(f"a report is a single file, so {name!r} is not supported")
@@ -160,7 +160,7 @@ class Report:
             indent=options["indent"],
             **options["item_export_kwargs"],
         )
-        # Exporters reject wrong options only when they write a record.
+        # Exporters don't reject invalid options until they write a record.
         trial = make_exporter(BytesIO())
         trial.start_exporting()
         self._accepts(self._record())
@@ -176,7 +176,7 @@ class Report:
         robots: OriginPolicy | None,
         line: int | None,
     ) -> None:
-        """Write the record of a decision; see `signals.py`."""
+        """Write a record of a decision; see `signals.py`."""
         rule = decision.rule
         referrer = (request.headers.get("Referer") or b"").decode("utf-8", "backslashreplace")
         record = self._record(
@@ -198,7 +198,7 @@ class Report:
             self._stats.inc_value(_RECORDS)
 
     def _policy(self, robots: OriginPolicy) -> dict[str, Any]:
-        """Return the fields about the robots.txt of an origin."""
+        """Return the fields that describe an origin's robots.txt."""
         left = robots.validity.fresh_until - self._runtime.clock()
         return {
             "robots_url": self._overrides.get(robots.override, robots.origin.robots_url),
@@ -212,7 +212,7 @@ class Report:
         return {**FIELDS, "time": utc_text(self._runtime.date()), **fixed, **fields}
 
     def _end(self, reason: str) -> dict[str, Any]:
-        """Return the last record. It shows that the crawl ended, even if it dropped nothing."""
+        """Return the last record, which shows that the crawl ended even if it dropped nothing."""
         allowed = pluralize(self._stats.get_value(stats.ALLOWED, 0), "request")
         return self._record(
             agent=agent_name(self._crawler, None),
@@ -223,9 +223,9 @@ class Report:
         )
 
     def _write(self, record: dict[str, Any]) -> bool:
-        """Write a record without raising, and return whether it was written.
+        """Write a record, and return True if that succeeded. Log any error.
 
-        The user's filter may reject it, and a disk, a storage or an exporter may fail.
+        The user's filter may reject the record, and the disk, storage or exporter may fail.
         """
         try:
             if not self._accepts(record):
@@ -233,13 +233,13 @@ class Report:
             self._open()
             self._exporter.export_item(record)
             self._flush()
-        except Exception as error:  # noqa: BLE001 - disks and the user's classes may raise anything
+        except Exception as error:  # noqa: BLE001 - disks and custom classes may raise anything
             self._losses.add(self._place, error)
             return False
         return True
 
     def _open(self) -> None:
-        """Open the file, unless it is open. After an error, the next record tries again."""
+        """Open the file if it isn't open yet. If that fails, the next record will try again."""
         if self._file is None:
             self._file = self._storage.open(self._spider)
             is_local = isinstance(self._storage, FileFeedStorage)
@@ -257,9 +257,9 @@ class Report:
         self._file.flush()
 
     async def _closed(self, reason: str) -> None:
-        """Write the last records, and wait for the storage.
+        """Write the final records, and wait until the file has been stored.
 
-        :param reason: why the spider closed, such as ``finished``.
+        :param reason: the reason the spider closed, such as ``finished``.
         """
         for entry, count in exempted(self._stats.get_stats()).items():
             why = EXEMPT.format(exempt=entry)
@@ -286,27 +286,28 @@ class Report:
 
 
 def run_of(crawler: Crawler) -> str:
-    """Return the start of a crawl, which identifies it in its report and in its archive."""
+    """Return the time a crawl started, which identifies it in its report and archive."""
     return _RUNS.setdefault(crawler, utc_text(Runtime().date()))
 
 
 def agent_name(crawler: Crawler, request: Request | None) -> str | None:
-    """Return the agent of a request as product tokens, separated by commas.
+    """Return a request's agent as comma-separated product tokens.
 
-    Without tokens it is the User-Agent header; `None` if the user's code that names it fails.
+    If there are no tokens, return the User-Agent header. If the user's code that sets the agent
+    fails, return `None`.
 
-    :param request: `None` for the agent of the crawl.
+    :param request: the request, or `None` for the crawl's default agent.
     """
     try:
         agents = running_middleware(crawler).user_agents
         agent = agents.default() if request is None else agents.of(request)
-    except Exception:  # noqa: BLE001 - the meta of a request, or a property of the spider
+    except Exception:  # noqa: BLE001 - raised by request meta or a spider property
         return None
     return printable(",".join(agent.tokens) or agent.identification) or None
 
 
 def _has_torn_line(path: str) -> bool:
-    """Return whether the last line of a file is incomplete, for example after a full disk."""
+    """Return True if a file's last line is incomplete, for example because the disk was full."""
     if not Path(path).is_file():
         return False  # reading a pipe would block
     with suppress(OSError), Path(path).open("rb") as file:
@@ -317,7 +318,7 @@ def _has_torn_line(path: str) -> bool:
 
 
 def _class(crawler: Crawler, setting: str, name: str, what: str) -> Any:  # noqa: ANN401 - any class
-    """Return the class for a format or a scheme from a setting."""
+    """Look up the class for a format or scheme in a setting."""
     known = {key: path for key, path in crawler.settings.getwithbase(setting).items() if path}
     if name not in known:
         names = map(repr, filter(None, sorted(known)))
@@ -341,7 +342,7 @@ def _refuse_unknown(options: Mapping[str, Any], *classes: object) -> None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class LossLog:
-    """Counts failed writes and logs the first one, so that a full disk does not flood the log."""
+    """Counts failed writes but only logs the first, so a full disk doesn't flood the log."""
 
     crawler: Crawler
     setting: str
@@ -351,7 +352,7 @@ class LossLog:
     def add(self, place: object, error: Exception) -> None:
         """Count a failed write.
 
-        :param place: the path or URI to show.
+        :param place: the path or URI to log.
         """
         stats.of(self.crawler).inc_value(self.stat)
         self.count += 1
@@ -368,28 +369,28 @@ class LossLog:
 
 
 def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
-    """Refuse a place that another output uses, because they would damage each other.
+    """Reject a path or URI that another output uses, because they would overwrite each other.
 
     :param key: ROBOTS_REPORT or ROBOTS_ARCHIVE.
-    :raises SettingError: if FEEDS or the other setting names the same place.
+    :raises SettingError: if FEEDS or the other setting contains the same path or URI.
     """
     outputs = list(_outputs(crawler, settings))
     [(_, own, own_place)] = [output for output in outputs if output[0] == key]
     for other, uri, place in outputs:
         if other != key and place == own_place:
-            hint = " (-o and -O of the command line set FEEDS)" if other == "FEEDS" else ""
-            named = f"{other} names {without_credentials(uri)!r}{hint}"
-            accepted = f"a place that no other output uses, but {named}"
+            hint = " (the command-line options -o and -O set FEEDS)" if other == "FEEDS" else ""
+            named = f"{other} contains {without_credentials(uri)!r}{hint}"
+            accepted = f"a path or URI that no other output uses, but {named}"
             raise SettingError(key, without_credentials(own), accepted)
 
 
 def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Yield the setting, value and place of each output."""
+    """Yield each output's setting, value and normalized place."""
     feeds = crawler.settings.getdict("FEEDS")
     for setting, named in ((REPORT, settings.report), ("FEEDS", feeds)):
         for key, options in named.items():
             place = str(key)
-            # FEEDS reports a text that is not a URI, and errors of the user's function.
+            # Scrapy itself reports invalid URIs and errors in the user's function.
             with suppress(Exception):
                 place = _place(_filled_in(place, options, crawler))
             yield setting, str(key), place
@@ -398,9 +399,9 @@ def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, s
 
 
 def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
-    """Fill in placeholders of a feed's URI, such as ``%(name)s``, as FEEDS does.
+    """Fill in placeholders in a feed's URI, such as ``%(name)s``, as FEEDS does.
 
-    `uri_params` may name a function of the user, which may raise anything.
+    `uri_params` may name a user function, which may raise anything.
     """
     spider = crawler.spider
     change = options.get("uri_params", crawler.settings["FEED_URI_PARAMS"])
@@ -415,12 +416,12 @@ def _filled_in(uri: str, options: Mapping[str, Any], crawler: Crawler) -> str:
         "batch_id": 1,
     }
     changed = function(params, spider) if function is not None else None
-    # Escape other percent signs, which are part of the URI, as in %20.
+    # Escape all other percent signs, which are part of the URI, as in %20.
     return re.sub(r"%(?!\()", "%%", uri) % (params if changed is None else changed)
 
 
 def _place(uri: str) -> str:
-    """Normalize the path or URI of a place."""
+    """Normalize a path or URI."""
     scheme = urlsplit(uri).scheme
     if scheme not in ("", "file"):
         return uri

@@ -1,7 +1,7 @@
-"""Log events of sites without flooding the log of a broad crawl.
+"""Log events for each site without flooding the log in a broad crawl.
 
-For each kind of event, the first few sites have lines of their own. Later events are logged at
-DEBUG, and a line sums them up at regular intervals.
+For each kind of event, the first few sites get their own log lines. Later events are logged at
+DEBUG and summed up in one line at regular intervals.
 """
 
 import logging
@@ -15,9 +15,9 @@ from scrapy_robots_rfc.core.text import pluralize, shorten
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Sites that have lines of their own for a kind of event.
+#: Number of sites that get their own log lines for each kind of event.
 FULL = 3
-#: Maximum sites that a summary line names.
+#: Maximum number of sites named in a summary line.
 NAMED = 3
 #: Seconds between summary lines when LOGSTATS_INTERVAL is 0.
 DEFAULT_INTERVAL = 60.0
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
     """A kind of event.
 
     :param level: the log level.
-    :param text: the format of the line for one event.
+    :param text: the format string for a single event.
     :param summed: a description of the event for summary lines.
     """
 
@@ -49,8 +49,9 @@ GIVEN_UP = Kind(
 )
 ROUTE_FAILED = Kind(
     logging.WARNING,
-    "%s is unreachable (%s), so nothing is allowed that way; the next attempt is in %s s",
-    "robots.txt is unreachable through a proxy or an account, so nothing is allowed that way",
+    "%s is unreachable (%s), so nothing is allowed through this proxy or account; the next"
+    " attempt is in %s s",
+    "robots.txt is unreachable through a proxy or account, so nothing is allowed through it",
 )
 STALE = Kind(
     logging.INFO,
@@ -86,18 +87,18 @@ WEB_PAGE = Kind(
 )
 DISALLOWED = Kind(
     logging.INFO,
-    "A page of %s is disallowed (%s); each dropped request is logged at DEBUG",
-    "the first page of a site is disallowed",
+    "A page on %s is disallowed (%s); each dropped request is logged at DEBUG",
+    "a site has disallowed its first page",
 )
 PACED = Kind(
     logging.INFO,
     "%s applies to %s, so its requests are spaced accordingly",
-    "a site asks for an interval between requests",
+    "a site requests a delay between requests",
 )
 PACED_LESS = Kind(
     logging.INFO,
-    "%s of %s exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are only %g s apart",
-    "a site asks for a longer interval between requests than ROBOTS_CRAWL_DELAY_MAX",
+    "%s for %s exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are only %g s apart",
+    "a site requests a longer delay than ROBOTS_CRAWL_DELAY_MAX",
 )
 CRAWL_FAILED = Kind(
     logging.ERROR,
@@ -106,18 +107,18 @@ CRAWL_FAILED = Kind(
 )
 SHORTAGE = Kind(
     logging.ERROR,
-    "%s cannot be requested now (%s), so its pages wait; %s",
-    "robots.txt cannot be requested now because the machine is short of resources",
+    "%s cannot be requested now (%s), so its pages are waiting; %s",
+    "robots.txt cannot be requested now because the machine is low on resources",
 )
 
 
 @dataclass(slots=True)
 class _Events:
-    """The state of one kind of event.
+    """The logging state for a kind of event.
 
-    :param first: site with lines of its own -> whether one was logged since the last summary.
+    :param first: sites with their own log lines, and True if one was logged since the last summary.
     :param named: sites to name in the next summary.
-    :param count: events since the last summary that were only logged at DEBUG.
+    :param count: number of events logged only at DEBUG since the last summary.
     """
 
     first: dict[str, bool] = field(default_factory=dict)
@@ -126,7 +127,7 @@ class _Events:
 
 
 class SiteLog:
-    """Logs the events of the sites of a crawl."""
+    """Logs events for each site during a crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -138,9 +139,9 @@ class SiteLog:
     def note(
         self, kind: Kind, site: str, *arguments: object, error: Exception | None = None
     ) -> None:
-        """Log an event, or log it at DEBUG and count it for the next summary.
+        """Log an event at its own level, or at DEBUG and count it for the next summary.
 
-        :param error: an exception whose traceback to log.
+        :param error: an exception to log with its traceback.
         """
         events = self._events.setdefault(kind, _Events())
         level = kind.level
@@ -157,7 +158,7 @@ class SiteLog:
         logger.log(level, kind.text, *arguments, exc_info=error, extra=self._extra())
 
     def close(self) -> None:
-        """Log the last summary."""
+        """Log a final summary."""
         if self._timer is not None:
             self._timer.cancel()
             self._sum_up()

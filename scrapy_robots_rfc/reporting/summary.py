@@ -1,4 +1,4 @@
-"""The summary that a crawl logs at its end."""
+"""The summary logged at the end of a crawl."""
 
 import logging
 from collections import Counter, defaultdict
@@ -22,38 +22,38 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 HEADING = "robots.txt summary (spider {spider}):"
 
-# Maximum sites, rules or entries in a list.
+# Maximum number of sites, rules or entries in a list.
 _LISTED = 10
-# Maximum causes in parentheses.
+# Maximum number of causes shown in parentheses.
 _CAUSES = 5
-#: Minimum sites and minimum rules whose counts are remembered.
+#: Minimum number of sites, and of rules, whose counts are remembered.
 REMEMBERED = 1000
-#: Maximum pairs of a rule and a site that are remembered.
+#: Maximum number of (rule, site) pairs to remember.
 MAX_PAIRS = 100_000
 
 
 class TopK:
-    """Counts keys in bounded memory, and forgets the rarest ones if there are too many.
+    """Counts keys in bounded memory, forgetting the rarest ones if there are too many.
 
-    This is the algorithm of Misra and Gries. Counts are exact for up to twice `bound` keys. With
-    more keys, a count may be too low by up to `error`, which is at most the sum of all counts
-    divided by `bound`.
+    This is the Misra-Gries algorithm. Counts are exact for up to twice `bound` keys. With more
+    keys, a count may be too low by up to `error`, which is at most the sum of all counts divided
+    by `bound`.
 
-    :param bound: minimum keys that are remembered; the maximum is twice this number.
+    :param bound: minimum number of keys to remember. The maximum is twice as high.
     """
 
     def __init__(self, bound: int = REMEMBERED) -> None:
         self._bound = bound
         self.counts: Counter[str] = Counter()
-        #: Maximum error of a count; forgotten keys count as 0.
+        #: Maximum error in any count. Forgotten keys count as 0.
         self.error: int = 0
 
     def add(self, key: str) -> bool:
-        """Count a key, and return whether keys were forgotten."""
+        """Count a key. Return True if any keys were forgotten."""
         self.counts[key] += 1
         if len(self.counts) <= 2 * self._bound:
             return False
-        # Subtract the count of the first key beyond the bound from all counts.
+        # Subtract the count for the first key beyond the bound from all counts.
         cut = self.counts.most_common(self._bound + 1)[-1][1]
         self.error += cut
         self.counts -= Counter(dict.fromkeys(self.counts, cut))
@@ -61,20 +61,20 @@ class TopK:
 
 
 class RuleCounts:
-    """Counts the requests and sites of each rule in bounded memory."""
+    """Counts the requests and sites for each rule in bounded memory."""
 
     def __init__(self) -> None:
         self.requests = TopK()
-        # Rule -> hashes of its sites.
+        # Hashes of the sites where each rule was found.
         self._sites: defaultdict[str, set[int]] = defaultdict(set)
         self._pairs = 0
-        # Rule -> the first place where it was found.
+        # The first place where each rule was found.
         self._places: dict[str, str] = {}
 
     def add(self, rule: str, site: str, place: str) -> None:
-        """Count a request.
+        """Count a request that a rule disallowed.
 
-        :param place: the site and the line of the rule.
+        :param place: the rule's site and line number.
         """
         sites = self._sites[rule]
         if self._pairs < MAX_PAIRS and hash(site) not in sites:
@@ -87,7 +87,7 @@ class RuleCounts:
                 del self._places[forgotten]
 
     def text(self, rule: str) -> str:
-        """Return a rule with its place or its number of sites."""
+        """Return a rule followed by its place, or by the number of sites if there are several."""
         sites = len(self._sites[rule])
         if sites <= 1:
             return f"{rule} ({self._places[rule]})"
@@ -96,7 +96,7 @@ class RuleCounts:
 
 
 class Summary:
-    """Logs the events of sites, and a summary when the spider is closed."""
+    """Logs events for each site, and a summary when the spider closes."""
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
@@ -108,7 +108,7 @@ class Summary:
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def refused(self, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
-        """Count and log a disallowed request, except for rules of pages; see `signals.py`."""
+        """Count and log a request that robots.txt disallows; see `signals.py`."""
         site = decision.origin
         if site is None or decision.reason is Reason.PAGE:
             return
@@ -128,10 +128,10 @@ class Summary:
             logger.info(text, extra={"spider": spider})
 
     def text(self, counted: Mapping[str, Any], log: OriginLog, spider: str) -> str | None:
-        """Return the summary without empty lines, or `None` if all lines are empty.
+        """Return the summary, or `None` if there is nothing to report.
 
-        :param counted: the stats of the crawl.
-        :param spider: the name of the spider, because several crawls may share a log.
+        :param counted: the crawl's stats.
+        :param spider: the spider's name, because several crawls may share a log.
         """
         counts = Counter(counted)
         rules = self._rules.requests
@@ -142,11 +142,11 @@ class Summary:
             ("page rules: {}", _pages(counts)),
             ("decided by local files (ROBOTS_OVERRIDES): {}", counts[stats.OVERRIDDEN]),
             (
-                "sites with most disallowed requests{}",
+                "sites with the most disallowed requests{}",
                 _ranked(self._dropped, self._dropped.counts.most_common(_LISTED)),
             ),
             (
-                "rules with most disallowed requests{}",
+                "rules with the most disallowed requests{}",
                 _ranked(
                     rules,
                     [
@@ -164,7 +164,7 @@ class Summary:
 
 
 def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
-    """Return the number of requests for each entry of ROBOTS_EXEMPT from the stats."""
+    """Return the number of requests exempted by each ROBOTS_EXEMPT entry, from the stats."""
     prefix = stats.EXEMPTED_BY.partition("{")[0]
     return {
         str(name).removeprefix(prefix): count
@@ -218,9 +218,9 @@ def _delays(counts: Counter[str]) -> str:
 
 
 def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
-    """Return the possible error of the counts, and a line for each row.
+    """Return a line for each row, starting with the possible error if there is one.
 
-    :param rows: texts and their counts, highest first.
+    :param rows: texts and their counts, with the highest count first.
     """
     if not rows:
         return ""
@@ -230,13 +230,13 @@ def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
 
 
 def _all_of(names: Names) -> str:
-    """Return the names with their texts, and the number of other names."""
+    """Return the names with their texts, plus the number of names left out."""
     more = f" and {names.more} more" if names.more else ""
     return ", ".join(f"{name} ({shorten(text)})" for name, text in names.named.items()) + more
 
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
-    """Return the names with the highest counts, and the sum of the others."""
+    """Return the names with the highest counts, plus the total for the rest."""
     ordered = sorted(sorted(counts.items()), key=itemgetter(1), reverse=True)
     named = [f"{count:,}x {shorten(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
@@ -251,7 +251,7 @@ def _by_cause(counts: Mapping[str, int]) -> str:
 
 
 def _listed(rows: Iterable[tuple[int, str, str]]) -> str:
-    """Join rows of a count, a name and details, as in "3 rule, 2 unreachable (2x 503)".
+    """Join (count, name, details) rows, as in "3 rule, 2 unreachable (2x 503)".
 
     Rows with a count of 0 are omitted.
     """

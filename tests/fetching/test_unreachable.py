@@ -58,7 +58,7 @@ async def test_log_says_what_failed_and_how_it_ended(
             f"{other.url('/robots.txt')} is unreachable (500), {wait}",
             f"{site.url('/robots.txt')} is reachable again (200)",
             (
-                f"A page of {site.url('')} is disallowed (robots.txt line 2: Disallow: /x); each"
+                f"A page on {site.url('')} is disallowed (robots.txt line 2: Disallow: /x); each"
                 " dropped request is logged at DEBUG"
             ),
             given_up,
@@ -68,10 +68,10 @@ async def test_log_says_what_failed_and_how_it_ended(
         "robots.txt summary (spider pages):",
         "  sites: 1 successful, 1 unreachable (500), so nothing is allowed",
         "  requests: 1 allowed, 3 disallowed (1 rule, 2 unreachable)",
-        "  sites with most disallowed requests:",
+        "  sites with the most disallowed requests:",
         f"    2  {other.url('')}",
         f"    1  {site.url('')}",
-        "  rules with most disallowed requests:",
+        "  rules with the most disallowed requests:",
         f"    1  Disallow: /x ({site.url('')} line 2)",
         f"  unreachable: {other.url('')} (500)",
     ]

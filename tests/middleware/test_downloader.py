@@ -79,9 +79,9 @@ async def test_first_drop_of_an_origin(
     other.replies["/robots.txt"] = Reply(503)
     pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
     await crawl(pages, {"ROBOTS_DRY_RUN": dry_run})
-    assert [line for line in records(caplog, logging.INFO) if "A page of" in line] == [
+    assert [line for line in records(caplog, logging.INFO) if "A page on" in line] == [
         (
-            f"A page of {site.url('')} is disallowed (robots.txt line 3: Disallow: /private); each"
+            f"A page on {site.url('')} is disallowed (robots.txt line 3: Disallow: /private); each"
             " dropped request is logged at DEBUG"
         )
     ]

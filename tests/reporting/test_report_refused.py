@@ -204,7 +204,7 @@ async def test_report_and_items(
         )
     assert caught.value.key == "ROBOTS_REPORT"
     assert caught.value.value == str(report).replace("me:secret@", "")
-    assert " FEEDS names " in str(caught.value)
+    assert " FEEDS contains " in str(caught.value)
     assert "secret" not in str(caught.value)
     files = [path for path in tmp_path.iterdir() if path.is_file()]  # noqa: ASYNC240 - short
     assert (site.targets, files) == ([], [])
@@ -213,8 +213,8 @@ async def test_report_and_items(
 @pytest.mark.parametrize(
     ("settings", "key", "named"),
     [
-        ({"FEEDS": {"x.warc": CSV}}, "ROBOTS_ARCHIVE", "FEEDS names 'x.warc'"),
-        ({"ROBOTS_REPORT": {"./x.warc": CSV}}, "ROBOTS_REPORT", "ROBOTS_ARCHIVE names '"),
+        ({"FEEDS": {"x.warc": CSV}}, "ROBOTS_ARCHIVE", "FEEDS contains 'x.warc'"),
+        ({"ROBOTS_REPORT": {"./x.warc": CSV}}, "ROBOTS_REPORT", "ROBOTS_ARCHIVE contains '"),
     ],
 )
 @ensureDeferred

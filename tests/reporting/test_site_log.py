@@ -69,7 +69,7 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
         ("exceeds ROBOTS_CRAWL_DELAY_MAX, so its", SITES / 10),
         ("is a web page instead of a robots.txt file", SITES / 10),
         ("is unavailable (redirect loop)", SITES / 10),
-        ("A page of http", SITES / 2),
+        ("A page on http", SITES / 2),
     ):
         assert sum(text in line for line in every) == count
     assert f"  {SITES // 2}  Disallow: /private ({SITES // 2} sites)" in "\n".join(shown)

@@ -66,14 +66,14 @@ def test_rules_of_local_files_name_the_file() -> None:
 
 
 def test_ten_sites_are_listed() -> None:
-    """The ten sites with most disallowed requests are listed with aligned counts."""
+    """The ten sites with the most disallowed requests are listed with aligned counts."""
     summary = Counted()
     for number in range(12):
         for _ in range(number + 1):
             summary.add(disallowed(f"https://{number:02}.example"))
     lines = summary.lines()
     assert len(lines) == 11
-    assert lines[:2] == ["  sites with most disallowed requests:", "    12  https://11.example"]
+    assert lines[:2] == ["  sites with the most disallowed requests:", "    12  https://11.example"]
     assert lines[-1] == "     3  https://02.example"
 
 
@@ -85,7 +85,7 @@ def test_rules_are_summed_over_sites() -> None:
             summary.add(disallowed(f"https://{number}.example", number, "/private/"))
     summary.add(disallowed("https://1.example", 7, "/tmp"))
     assert summary.lines()[-3:] == [
-        "  rules with most disallowed requests:",
+        "  rules with the most disallowed requests:",
         "    900  Disallow: /private/ (180 sites)",
         "      1  Disallow: /tmp (https://1.example line 7)",
     ]
