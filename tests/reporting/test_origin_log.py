@@ -107,5 +107,6 @@ async def test_shortage_is_waited_for(
     [line] = records(caplog)
     assert line == (
         f"{site.url('/robots.txt')} cannot be requested now (no file descriptor is left), so its"
-        " pages are waiting; raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS"
+        " pages are waiting; raise the limit of open files (ulimit -n), or lower"
+        " CONCURRENT_REQUESTS"
     )

@@ -50,8 +50,8 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
     assert DELAY <= min(gaps(site)) < 10 * DELAY
     [said] = said_of(site, caplog)
     assert said.endswith(
-        f"(robots.txt line 2) for {site.url('')} exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are"
-        f" only {DELAY} s apart"
+        f"(robots.txt line 2) for {site.url('')} exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests"
+        f" are only {DELAY} s apart"
     )
     assert result.stat("crawl_delay/sites") == 1
 
