@@ -1,1 +1,1 @@
-"""`scrapy robots ...`: the command line of robots.txt, with a module for each topic."""
+"""The `scrapy robots` command, with a module for each topic."""

@@ -1,4 +1,4 @@
-"""Find the robots.txt of an origin in a ROBOTS_ARCHIVE, for `check --archive`.
+"""Find an origin's robots.txt in a ROBOTS_ARCHIVE for `check --archive`.
 
 This module reads WARC files with the standard library, because `warcio` does not report where
 damage starts.
@@ -36,25 +36,25 @@ from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-# Maximum bytes to read of a record; robots.txt files are shorter.
+# Maximum number of bytes to read from a record. robots.txt files are shorter.
 _LONGEST = 100_000_000
-# Maximum characters to read of an agent.
+# Maximum number of characters to read from an agent.
 _LONGEST_AGENT = 1000
-_ADVICE = "name all files of the archive, or another time with --at"
-# Maximum agents to read from an archive.
+_ADVICE = "pass all files of the archive, or choose another time with --at"
+# Maximum number of agents to read from an archive.
 _MAX_AGENTS = 100
 _Bodies = dict[str | None, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRobots(FoundRobots):
-    """The robots.txt of an origin in an archived crawl.
+    """An origin's robots.txt from an archived crawl.
 
-    :param time: the end of the fetch.
+    :param time: when the fetch ended.
     :param use: the uses that the crawl declared, or `None` if they are not known.
     :param agent: the agent that the file was fetched for, or `None` if it is not known.
-    :param agents: the agents of all fetches of the archive.
-    :param dry_run: whether the crawl also sent disallowed requests.
+    :param agents: the agents of all fetches in the archive.
+    :param dry_run: True if the crawl also sent disallowed requests.
     """
 
     time: str = ""
@@ -71,15 +71,15 @@ class _Info(NamedTuple):
     dry_run: bool = False
 
 
-# The headers and the block of a record, and the fields of its warcinfo record.
+# A record's headers and block, and the fields of the preceding warcinfo record.
 _Record = tuple[HTTPMessage, bytes, _Info]
 
 
 class _Result(NamedTuple):
-    """The result of a fetch, from a metadata record.
+    """The result of a fetch, read from a metadata record.
 
-    :param response: the ID of its last response record.
-    :param agent: the name of the crawler that the file was fetched for; empty if it is not known.
+    :param response: the ID of the fetch's last response record.
+    :param agent: the crawler that the file was fetched for, or an empty string if it is not known.
     """
 
     date: str
@@ -90,7 +90,7 @@ class _Result(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """ROBOTS_MAX_SIZE of the crawl."""
+        """The crawl's ROBOTS_MAX_SIZE."""
         return whole_number(self.fields.get("limit")) or RobotsTxt.MAX_SIZE
 
 
@@ -116,9 +116,9 @@ def found_in(
     settings: Settings,
     console: Console,
 ) -> dict[Origin, FoundRobots | Unknown]:
-    """Return the robots.txt of each origin at a time, or why it is unknown.
+    """Return each origin's robots.txt at a point in time, or why it is unknown.
 
-    :param at: the time, or `None` for the last time in the archive.
+    :param at: the point in time, or `None` for the end of the archive.
     """
     try:
         latest = datetime.max.replace(tzinfo=UTC) if at is None else _time(at)
@@ -138,10 +138,10 @@ def found_in(
 def _last_results(
     records: Iterable[_Record], origins: Sequence[Origin], latest: datetime
 ) -> tuple[dict[str, _Result], Collection[str]]:
-    """Return the last result for each origin up to a time, and the agents of all results."""
+    """Return the last result for each origin up to a point in time, and all results' agents."""
     names = {str(origin) for origin in origins}
     robots_urls = {origin.robots_url for origin in origins}
-    user_agents: dict[str, str | None] = {}  # of the last request for each robots.txt
+    user_agents: dict[str, str | None] = {}  # from the last request for each robots.txt
     agents: dict[str, None] = {}
     results = []
     for headers, block, info in records:
@@ -163,19 +163,19 @@ def _last_results(
 
 def _agent(name: str) -> Agent | None:
     """Return the agent for an archived name, or `None` if the name is empty."""
-    # Commas separate tokens, except in a User-Agent, which contains spaces.
+    # Commas separate tokens, unless there are spaces, which only a User-Agent contains.
     return parse_agent(name if " " in name else name.split(","))
 
 
 def _responses(
     records: Iterable[_Record], results: Collection[_Result]
 ) -> tuple[_Bodies, dict[str | None, str]]:
-    """Return the files and the URLs of results.
+    """Return the files and URLs for a number of results.
 
-    :returns: digest -> the file, or `None` if the archive does not have it; and ID of a response
-        record -> its URL.
+    :returns: the file for each digest, or `None` if the archive does not contain it, and the URL
+        for each response record ID.
     """
-    # After a 304, or for a stale file, an earlier response has the content.
+    # After a 304, or for a stale file, the content comes from an earlier response.
     bodies: _Bodies = dict.fromkeys(result.fields.get("digest") for result in results)
     limits = {result.limit for result in results}
     last_responses = {result.response for result in results}
@@ -194,15 +194,15 @@ def _responses(
 
 
 def _time(text: str) -> datetime:
-    """Parse a time in ISO 8601, which is in UTC if it has no zone."""
+    """Parse an ISO 8601 time, assuming UTC if it has no time zone."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record]:
-    """Yield the records of files, up to the first damaged record of each file.
+    """Yield the records from files, up to the first damaged record in each file.
 
-    :param damaged: the paths of damaged files are added to it.
+    :param damaged: the paths of damaged files are added to this.
     """
     for path in paths:
         try:
@@ -223,7 +223,7 @@ def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record
 
 
 def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
-    """Yield the records of a file, and raise at the first damaged record."""
+    """Yield a file's records, and raise an exception at the first damaged record."""
     info = _Info()
     while version := file.readline(_LONGEST):
         headers = parse_headers(file)
@@ -243,16 +243,16 @@ def _whole_records(file: GzipFile | BufferedReader) -> Iterator[_Record]:
             else:
                 info = _Info()
         try:
-            file.peek(1)  # reads and checks the checksum if a gzip member ends here
+            file.peek(1)  # verifies the checksum if a gzip member ends here
         except Exception as error:
-            if "CRC" not in str(error):  # the damage is after this record
+            if "CRC" not in str(error):  # the damage comes after this record
                 yield headers, block, info
             raise
         yield headers, block, info
 
 
 def _has_digest(block: bytes, headers: HTTPMessage) -> bool:
-    """Return whether a block matches the SHA-1 digest of its record, if there is one."""
+    """Return True if a block matches its record's SHA-1 digest, or if there is no digest."""
     algorithm, _, named = headers.get("WARC-Block-Digest", "").partition(":")
     actual = sha1(block, usedforsecurity=False)
     spellings = (b32encode(actual.digest()).decode().lower(), actual.hexdigest())
@@ -260,7 +260,7 @@ def _has_digest(block: bytes, headers: HTTPMessage) -> bool:
 
 
 def _fields(block: bytes) -> dict[str, str]:
-    """Return the fields of an `application/warc-fields` block."""
+    """Parse an `application/warc-fields` block."""
     lines = (line.partition(": ") for line in block.decode("utf-8", "replace").splitlines())
     return {name: value for name, _, value in lines}
 
@@ -286,20 +286,20 @@ def _body(block: bytes, limit: int) -> bytes:
 
 
 def _found(origin: Origin, archive: _Archive, settings: Settings) -> FoundRobots | Unknown:
-    """Return the robots.txt of an origin according to its last result."""
+    """Return an origin's robots.txt according to its last result."""
     last = archive.results.get(str(origin))
     if last is None:
-        return Unknown(f"the archive has nothing about {origin} at that time", _ADVICE)
+        return Unknown(f"the archive contains nothing about {origin} at that time", _ADVICE)
     fields = last.fields
     try:
         outcome = Outcome(fields.get("outcome"))
     except ValueError:
-        return Unknown(f"the archive does not say what applied to {origin}", _ADVICE)
+        return Unknown(f"the archive does not record what applied to {origin}", _ADVICE)
     file = None
     if outcome is Outcome.SUCCESSFUL:
         body = archive.bodies[fields.get("digest")]
         if body is None:
-            return Unknown("the archive does not have the file with this digest", _ADVICE)
+            return Unknown("the archive does not contain the file with this digest", _ADVICE)
         file = parsed(body, origin.scheme, settings._replace(max_size=last.limit))
     stale_since = 0.0 if fields.get("stale") == "yes" else None
     validity = Validity(outcome, math.inf, unreachable_since=stale_since)

@@ -19,14 +19,14 @@ from scrapy_robots_rfc.core.text import error_text, pluralize, printable, utc_te
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.settings import CACHE, read_settings
 
-#: The columns of `ls`, which cuts long causes.
+#: The columns printed by `ls`. Long causes are truncated.
 _ROW = "{:11}  {:20.20}  {:24}  {:24}  {:>10}  {}"
 _TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
 _NAMES = 17  # the width of the names that `show` prints
 
 
-def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
-    """Call a store, which may be the user's own class. Any error becomes a StoreError."""
+def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - the method's result
+    """Call a store method, and convert any error to StoreError. Stores may be custom classes."""
     try:
         return call(*arguments)
     except Exception as error:
@@ -34,7 +34,7 @@ def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 
 
 
 def _copy(store: Store, key: str) -> CacheEntry | ValueError | None:
-    """Return the copy for a key, an error if it is unreadable, or `None` if it is missing."""
+    """Return the copy for a key, an error if it can't be read, or `None` if it is missing."""
     value = _call(store.get, key)
     try:
         return None if value is None else decode(value)
@@ -52,7 +52,7 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
     keys = list(dict.fromkeys(str(common.origin_of(url, ours.schemes)) for url in opts.urls))
     address, option = (ours.cache, CACHE) if opts.store is None else (opts.store, "--store")
     with explain_store_errors(address, option):
-        # The store would create a database at a mistyped path.
+        # If the path is mistyped, the store would create a new database there.
         path = sqlite_path(address) if isinstance(address, str) else None
         if path and not _call(lambda: Path(path).exists() and Path(path).stat().st_size):
             raise StoreError(f"{path} does not exist or is empty")
@@ -90,7 +90,7 @@ def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> 
 
 
 def _show(store: Store, name: str, keys: list[str], console: Console, as_json: bool) -> int:
-    """Print the copy and the file of one origin."""
+    """Print an origin's copy with its file."""
     [origin] = keys
     copy = _copy(store, origin)
     if copy is None:
@@ -115,7 +115,7 @@ def _show(store: Store, name: str, keys: list[str], console: Console, as_json: b
 
 
 def _record(key: str, copy: CacheEntry | ValueError) -> dict[str, Any]:
-    """Return a copy without its file as a JSON object."""
+    """Return a copy's metadata as a JSON object."""
     if isinstance(copy, ValueError):
         return {"origin": key, "outcome": "unreadable", "cause": str(copy)}
     size = {} if copy.body is None else {"size": len(copy.body)}
@@ -123,14 +123,14 @@ def _record(key: str, copy: CacheEntry | ValueError) -> dict[str, Any]:
 
 
 def _shown(key: str, value: float | str) -> str:
-    """Return a value of a record in printable form."""
+    """Format a record's value for output."""
     if key in _TIMES and value != "":
         return utc_text(max(float(value), 0.0))
     return str(value)
 
 
 def _purge(store: Store, name: str, keys: list[str], console: Console, _: object) -> int:
-    """Delete copies, and print how many."""
+    """Delete copies, and print how many were deleted."""
     deleted = 0
     for key in keys or _call(lambda: list(store.keys())):
         was_there = _call(store.delete, key)
@@ -144,12 +144,15 @@ def _purge(store: Store, name: str, keys: list[str], console: Console, _: object
 _ACTIONS = {"ls": _ls, "show": _show, "purge": _purge}
 
 TOPIC = common.Topic(
-    "Look into the store of robots.txt files: ls lists origins, show prints one, purge deletes.",
+    "Inspect the store of robots.txt files: ls lists origins, show prints one, purge deletes.",
     {
         "action": {"metavar": "ACTION", "choices": tuple(_ACTIONS), "help": ", ".join(_ACTIONS)},
         "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {common.URL_HELP}"},
         "--all": {"action": "store_true", "help": "with purge: delete all copies"},
-        "--store": {"metavar": "ADDRESS", "help": "as ROBOTS_CACHE (default: the project's)"},
+        "--store": {
+            "metavar": "ADDRESS",
+            "help": "a store, as in ROBOTS_CACHE (default: the project's)",
+        },
         **common.JSON,
     },
     _cache,

@@ -1,4 +1,4 @@
-"""`scrapy robots check` judges URLs as a crawl does, and `show` prints the robots.txt of a site."""
+"""`scrapy robots check` judges URLs as a crawl would, and `show` prints a site's robots.txt."""
 
 import math
 import re
@@ -29,17 +29,17 @@ from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
 
-#: Verdict -> exit code and colour. A command exits with its highest code.
+#: Exit code and colour for each verdict. A command exits with the highest code.
 _VERDICTS = {
     "allowed": (0, common.GOOD),
     "disallowed": (1, common.BAD),
     "undecided": (common.NO_ANSWER, common.DOUBT),
 }
 _USES = {True: "yes", False: "no", None: "neither yes nor no"}
-_CONTEXT = 2  # lines to print before and after the line that decided
-_NAMES = 5  # maximum agents that a warning lists
-_SEARCHED = 4096  # bytes to search for NUL, which text does not contain
-#: The scheme of a URL that Scrapy's `Request` accepts. `localhost:8000/x` does not have one.
+_CONTEXT = 2  # lines to print before and after the deciding line
+_NAMES = 5  # maximum number of agents listed in a warning
+_SEARCHED = 4096  # bytes to search for NUL, which doesn't occur in text
+#: The scheme in a URL that Scrapy's `Request` accepts. `localhost:8000/x` does not have a scheme.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
 
@@ -90,7 +90,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
 def _warn_of_other_agents(
     agents: Iterable[NamedAgent], found: Iterable[FoundRobots | Unknown], console: Console
 ) -> None:
-    """Warn about agents that the archived crawl did not have."""
+    """Warn about agents that the archived crawl didn't use."""
     archived = [one for one in found if isinstance(one, ArchivedRobots)]
     recorded = [NamedAgent(agent, "archive") for agent in archived[0].agents] if archived else []
     names = list(dict.fromkeys(agent.name for agent in recorded))
@@ -124,7 +124,7 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
 def _found_about(
     urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: Namespace
 ) -> Mapping[Origin, FoundRobots | Unknown]:
-    """Return the robots.txt of each origin that the URLs have."""
+    """Return the robots.txt for each of the URLs' origins."""
     origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
@@ -171,7 +171,7 @@ def _judged(
     robots, file = found.robots, found.file
     tokens = agent.tokens
     decision, refused = robots.verdict(url, agent.agent, settings)
-    # If a URL has two readings, a disallowed one decides.
+    # If a URL can be read in two ways, it is disallowed if either reading is disallowed.
     other = other_reading(url)
     deciding = url if other is None or not file.decide(url, tokens).allowed else other
     explanation = explain(file, deciding, tokens)
@@ -196,7 +196,7 @@ def _judged(
 
 
 def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, Any]:
-    """Return the verdict on text that is not a URL, or on a URL whose scheme has no robots.txt."""
+    """Return the verdict on text that isn't a URL, or a URL whose scheme doesn't use robots.txt."""
     scheme = _REQUESTED.match(url)
     name = "" if scheme is None else scheme[0].lower()
     if not name or name in settings.schemes:
@@ -206,15 +206,15 @@ def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, A
 
 
 def _verdict(decision: Decision, *, is_archived: bool) -> str:
-    """Return the key of `_VERDICTS` for a decision."""
-    # Without a robots.txt the verdict is unknown now, but the archived crawl dropped the URL.
+    """Return a decision's key in `_VERDICTS`."""
+    # Without a robots.txt there is no verdict now, but an archived crawl did drop the URL.
     if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL) and not is_archived:
         return "undecided"
     return "allowed" if decision.allowed else "disallowed"
 
 
 def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:
-    """Print a verdict with its reasons and the rules that lost."""
+    """Print a verdict, its reasons and the rules that lost."""
     word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'])}")
     console.fact("why", record["why"])
@@ -225,7 +225,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
     if governs.robots.robots is None:
         return
     _show_group(record, console)
-    # Print the line that decided, with its neighbours in the file.
+    # Print the deciding line and the lines around it.
     decided = 0 if record["rule"] is None else record["rule"]["line"]
     for first, last in record["group_lines"]:
         if first <= decided <= last:
@@ -244,14 +244,18 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
 
 
 CHECK = common.Topic(
-    "Say whether URLs may be fetched, and why: the line that decided, and the rules that lost.",
+    "Show whether URLs may be fetched and why, with the deciding line and the rules that lost.",
     {
-        "urls": {"metavar": "URL", "nargs": "*", "help": f"{common.URL_HELP}; - or none: stdin"},
+        "urls": {
+            "metavar": "URL",
+            "nargs": "*",
+            "help": f"{common.URL_HELP}; if - or omitted, read from stdin",
+        },
         **common.AGENT,
-        "--robots": {"metavar": "FILE|-", "help": "use this file, and fetch nothing"},
-        "--archive": {"metavar": "FILE", "action": "append", "help": "use a ROBOTS_ARCHIVE"},
-        "--at": {"metavar": "TIME", "help": "with --archive: as it was at 2026-11-22T19:30:00Z"},
-        "--use": {"metavar": "LABELS", "help": "what the pages are for, as in ROBOTS_USE"},
+        "--robots": {"metavar": "FILE|-", "help": "use this file instead of fetching one"},
+        "--archive": {"metavar": "FILE", "action": "append", "help": "use a ROBOTS_ARCHIVE file"},
+        "--at": {"metavar": "TIME", "help": "with --archive: a time, such as 2026-11-22T19:30:00Z"},
+        "--use": {"metavar": "LABELS", "help": "how the pages will be used, as in ROBOTS_USE"},
         **common.JSON,
     },
     _check,
@@ -262,7 +266,7 @@ CHECK = common.Topic(
 
 
 def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
-    """Print the robots.txt of a site; fail if it is unreachable."""
+    """Print a site's robots.txt, or fail if it is unreachable."""
     ours = common.prepared(settings)
     origin = common.origin_of(opts.url, ours.schemes)
     found = common.found_about(settings, [origin])[origin]
@@ -281,13 +285,13 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
 
 
 def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> None:
-    """Print a record that `_file_record` returned."""
+    """Print a record returned by `_file_record`."""
     _show_access(found, console)
     if record["fresh_for"] is not None:
         console.fact("fresh for", f"{record['fresh_for']:,.0f} s")
     if record["size"] is None:
         return
-    cut = "; the file is longer, and the rest is ignored" if record["truncated"] else ""
+    cut = " (the file is longer, but the rest is ignored)" if record["truncated"] else ""
     console.fact("size", f"{record['size']:,} bytes{cut}")
     common.show_agent(record, console)
     _show_group(record, console)
@@ -300,7 +304,7 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
         names += " (applies)" * group["applies"]
         for token in group["tokens"]:
             if token.lower() in POLICY_TOKENS:
-                names += f" (says what may be used for {POLICY_TOKENS[token.lower()]})"
+                names += f" (sets what may be used for {POLICY_TOKENS[token.lower()]})"
         console.print(f"\n{mark} {group['line']:>5}  {names}")
         for rule in group["rules"]:
             text = printable(f"{rule['kind']}: {rule['pattern']}")
@@ -308,7 +312,7 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
 
 
 def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> dict[str, Any]:
-    """Return a file as a JSON object. Without a file, its values are null or empty."""
+    """Return a file as a JSON object. If there is no file, its values are null or empty."""
     robots, file = found.robots, found.file
     tokens = agent.tokens
     explanation = explain(file, "/", tokens)
@@ -346,7 +350,7 @@ def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> d
 def _interval(
     robots: OriginPolicy, agent: NamedAgent, settings: Settings
 ) -> tuple[str, float | None]:
-    """Return the current interval of a site in words, and the seconds that a crawl waits."""
+    """Return a site's current interval in words, and the number of seconds that a crawl waits."""
     bound = robots.bound(agent.agent)
     if bound is None:
         return "none", None
@@ -363,7 +367,7 @@ def _interval(
 
 
 SHOW = common.Topic(
-    "Show the robots.txt of a URL's site: how it was fetched, its groups, and what else it says.",
+    "Show a site's robots.txt: how it was fetched, its groups, and anything else it contains.",
     {
         "url": {"metavar": "URL", "help": f"of any page, {common.URL_HELP}"},
         **common.AGENT,
@@ -373,11 +377,11 @@ SHOW = common.Topic(
 )
 
 
-# Both.
+# Shared by both.
 
 
 def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console) -> None:
-    """Warn about files that are web pages or binary."""
+    """Warn about files that look like web pages or binary data."""
     files = {one.source: one.file for one in found if isinstance(one, FoundRobots)}
     for source, file in files.items():
         kind = "an HTML page" if file.is_page else "a binary file"
@@ -389,7 +393,7 @@ def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console)
 
 
 def _access_record(found: FoundRobots) -> dict[str, Any]:
-    """Return how a robots.txt was fetched, as fields of a JSON object."""
+    """Return the JSON fields that describe how a robots.txt was fetched."""
     robots = found.robots
     return {
         "result": robots.outcome.value,
@@ -410,7 +414,7 @@ def _rule_record(rule: Rule) -> dict[str, Any]:
 
 
 def _show_access(found: FoundRobots, console: Console) -> None:
-    """Print the source of the file and the result of its fetch."""
+    """Print where the file came from and the result of the fetch."""
     robots, source = found.robots, found.source
     if robots.cause == "given" and robots.status is None:
         text = f"{source} (given)"
@@ -430,7 +434,7 @@ def _show_access(found: FoundRobots, console: Console) -> None:
 
 
 def _group_record(explanation: Explanation) -> dict[str, Any]:
-    """Return the group that applies, as fields of a JSON object."""
+    """Return the JSON fields for the group that applies."""
     return {
         "group": explanation.token,
         "group_why": explanation.group_reason,
@@ -439,7 +443,7 @@ def _group_record(explanation: Explanation) -> dict[str, Any]:
 
 
 def _show_group(record: dict[str, Any], console: Console) -> None:
-    """Print the group that applies, its lines, and its preferences about the use of pages."""
+    """Print the group that applies, its lines and its preferences for the use of pages."""
     lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
     console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))
     for label, allowed in record["use"].items():

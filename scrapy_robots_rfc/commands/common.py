@@ -1,4 +1,4 @@
-"""Code that the topics of `scrapy robots` share: output, URL parsing, input files and the crawl.
+"""Code shared by the `scrapy robots` topics: output, URL parsing, input files and the crawl.
 
 Control characters in a site's text are escaped before they reach a terminal. The crawl fetches
 files with the project's settings and components, except for those in `_WITHOUT`.
@@ -48,32 +48,32 @@ from scrapy_robots_rfc.settings import Settings, read_settings
 
 T = TypeVar("T")
 
-#: The exit code if the answer is missing or incomplete.
+#: The exit code when the answer is missing or incomplete.
 NO_ANSWER = 2
-#: The name of standard input on a command line.
+#: The command-line argument for standard input.
 STANDARD = "-"
-#: Advice if an argument is not a URL, and the help of an argument that must be one.
+#: Advice for an argument that isn't a URL, and the help text for URL arguments.
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
-#: SGR codes of the colours (ECMA-48, 8.3.117).
+#: SGR codes for the colours (ECMA-48, 8.3.117).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
 
-#: Possible userinfo in text that is not a URL: everything between the scheme (RFC 3986, 3.1), if
-#: there is one, and the last `@`.
+#: Possible userinfo in text that isn't a URL. It ends at the last `@` and starts after the scheme
+#: (RFC 3986, 3.1), if there is one.
 _USERINFO = re.compile(
     r"\A(?!(?:data|mailto):[^/]|file:///)([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL
 )
-#: Characters that Scrapy removes from or changes in the URL of a request (WHATWG URL, 4.4).
+#: Characters that Scrapy removes or changes in request URLs (WHATWG URL, 4.4).
 _ODD = re.compile(r"[\x00-\x20\x7f\\]|\?(?:#|$)")
 
 
-class Failed(Exception):  # noqa: N818 - it ends a command, with one line
-    """Ends a command. Its text is printed on stderr."""
+class Failed(Exception):  # noqa: N818 - it ends a command with a message
+    """Ends a command and prints a message on stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The standard streams of a command. Each line on stderr starts with the prefix."""
+    """A command's standard streams. Each line on stderr starts with the prefix."""
 
     stdin: TextIO
     stdout: TextIO
@@ -81,27 +81,27 @@ class Console:
     prefix: str
 
     def print(self, text: str = "") -> None:
-        """Print a line, and escape characters that the encoding of stdout lacks."""
+        """Print a line, escaping any characters that stdout can't encode."""
         encoding = self.stdout.encoding or "utf-8"
         self.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
     def print_json(self, record: Mapping[str, Any]) -> None:
-        """Print an object as one line of JSON in ASCII."""
+        """Print an object as a single line of ASCII JSON."""
         self.stdout.write(json.dumps(record) + "\n")
 
     def fact(self, name: str, text: str, width: int = 10) -> None:
-        """Print a padded name and an escaped text."""
+        """Print a padded name followed by escaped text."""
         self.print(f"  {self.paint(f'{name:<{width}}', FAINT)} {printable(text)}")
 
     def paint(self, text: str, *colours: str) -> str:
-        """Return the text in colour if stdout is a terminal, unless disabled (no-color.org)."""
+        """Colour the text if stdout is a terminal and colours are not disabled (no-color.org)."""
         is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
         if not text or is_plain or not self.stdout.isatty():
             return text
         return f"\x1b[{';'.join(colours)}m{text}\x1b[0m"
 
     def complain(self, text: str) -> None:
-        """Print a line on stderr. If that fails, only the exit code shows the error."""
+        """Print a line on stderr. If that fails, the exit code still signals the error."""
         try:
             self.stderr.write(f"{self.prefix}: {printable(without_passwords(text))}\n")
             self.stderr.flush()
@@ -110,7 +110,7 @@ class Console:
 
 
 class Topic(NamedTuple):
-    """A subcommand: its help, its arguments for argparse, and its function."""
+    """A subcommand with its help text, argparse arguments and function."""
 
     help: str
     arguments: dict[str, dict[str, Any]]
@@ -118,21 +118,21 @@ class Topic(NamedTuple):
 
 
 def _agent(name: str) -> Agent:
-    """Return the agent for a value of `--agent`."""
+    """Parse the value of `--agent`."""
     agent = parse_agent(name)
     if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
         raise ArgumentTypeError("not a crawler name; use a product token or a User-Agent")
     return agent
 
 
-#: Arguments that several topics have.
+#: Arguments shared by several topics.
 AGENT: dict[str, Any] = {
     "--agent": {
         "metavar": "TOKEN",
         "type": _agent,
         "action": "append",
-        "help": "the crawler: a product token or a User-Agent; A,B: A, or else B; may be repeated"
-        " (default: the project's)",
+        "help": "the crawler's product token or User-Agent; A,B means A or, failing that, B; may be"
+        " repeated (default: the project's)",
     }
 }
 JSON: dict[str, Any] = {
@@ -140,7 +140,7 @@ JSON: dict[str, Any] = {
 }
 
 
-#: The source of an agent's name, as in the JSON output -> the source in words.
+#: Descriptions of the `agent_from` values in JSON output.
 _AGENT_SOURCES = {
     "option": "--agent",
     "setting": "ROBOTSTXT_USER_AGENT",
@@ -150,7 +150,7 @@ _AGENT_SOURCES = {
 
 
 class NamedAgent(NamedTuple):
-    """An agent and the source of its name, which is a key of `_AGENT_SOURCES`."""
+    """An agent and the source of its name (a key in `_AGENT_SOURCES`)."""
 
     agent: Agent
     source: str
@@ -168,12 +168,12 @@ class NamedAgent(NamedTuple):
 
     @property
     def record(self) -> dict[str, Any]:
-        """The agent as fields of a JSON object."""
+        """The agent's fields in JSON output."""
         return {"agent": self.name, "agent_from": self.source, "tokens": list(self.tokens)}
 
 
 def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list[NamedAgent]:
-    """Return the agents of the command line without duplicates, or else the project's agent."""
+    """Return the agents from the command line without duplicates, or the project's by default."""
     if opts.agent:
         return [NamedAgent(agent, "option") for agent in dict.fromkeys(opts.agent)]
     if ours.user_agent is not None:
@@ -182,12 +182,12 @@ def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list
 
 
 def show_agent(record: Mapping[str, Any], console: Console) -> None:
-    """Print the agent of a record and the source of its name."""
+    """Print a record's agent and the source of its name."""
     console.fact("agent", f"{record['agent']} (from {_AGENT_SOURCES[record['agent_from']]})")
 
 
 def abandon(stream: TextIO) -> None:
-    """Discard buffered output, because Python would fail to write it at exit."""
+    """Discard buffered output, because Python would otherwise fail to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -197,25 +197,25 @@ def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
 
 
 def whole_number(value: object) -> int | None:
-    """Return a value as a whole number, or `None` if it isn't one or has more than 15 digits."""
+    """Parse a whole number, or return `None` if it isn't one or has more than 15 digits."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def as_url(text: str) -> str:
-    """Return a URL of the command line as a crawl would request it, without blanks around it."""
-    # Python decodes bytes that are not UTF-8 as surrogates (PEP 383); w3lib escapes them.
+    """Return a command-line URL as a crawl would request it, without surrounding blanks."""
+    # Python decodes non-UTF-8 bytes as surrogates (PEP 383), which w3lib can percent-encode.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")
     if _ODD.search(text):
         with suppress(ValueError):
             requested = safe_url_string(text)
             if Origin.of(requested) is not None:
                 return requested
-    return text  # it cannot be requested, so show it as it was typed
+    return text  # it can't be requested, so show it exactly as typed
 
 
 def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
-    """Return the origin of a URL with one of the schemes, or raise `Failed`."""
+    """Return a URL's origin, or raise `Failed` if its scheme isn't in `schemes`."""
     origin = Origin.of(as_url(url), schemes)
     if origin is None:
         raise Failed(f"{stripped(url)} is {not_a_url(schemes)}; {URL_ADVICE}")
@@ -223,12 +223,12 @@ def origin_of(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 
 
 def not_a_url(schemes: Iterable[str]) -> str:
-    """Return the error for text that is not a URL with one of the schemes."""
+    """Return the error message for text that isn't a URL with one of the schemes."""
     return f"not an absolute {join_items(list(schemes), 'or')} URL"
 
 
 def stripped(url: str) -> str:
-    """Return a URL without userinfo, or other text without possible userinfo."""
+    """Remove userinfo from a URL, or possible userinfo from other text."""
     any_scheme = {url.partition("://")[0].lower(): Scheme(1)}
     if Origin.of(url, any_scheme) is None:
         return _USERINFO.sub(r"\1", url)
@@ -236,8 +236,8 @@ def stripped(url: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Return text with ``***`` instead of possible userinfo in each word."""
-    # An @ in the path of a URL is not userinfo.
+    """Replace possible userinfo in each word with ``***``."""
+    # An @ in a URL's path is not part of userinfo.
     return " ".join(
         word if stripped(word) == word else without_credentials(word, "***@")
         for word in text.split(" ")
@@ -245,12 +245,12 @@ def without_passwords(text: str) -> str:
 
 
 def is_url(source: str) -> bool:
-    """Return whether a source is a URL instead of a file name."""
+    """Return True if a source is a URL rather than a file name."""
     return source.partition("://")[0].lower() in SCHEMES and "://" in source
 
 
 def source_name(source: str) -> str:
-    """Return the name of a source for output: a path, or a URL without userinfo."""
+    """Return the name to print for a source, without userinfo if it's a URL."""
     if source == STANDARD:
         return "standard input"
     return stripped(source) if is_url(source) else source
@@ -258,7 +258,7 @@ def source_name(source: str) -> str:
 
 @contextmanager
 def opened(source: str, console: Console) -> Iterator[BinaryIO]:
-    """Open a file or standard input, which stays open. An OSError becomes `Failed`."""
+    """Open a file or standard input, and convert any OSError to `Failed`."""
     is_stdin = source == STANDARD
     try:
         with nullcontext(console.stdin.buffer) if is_stdin else Path(source).open("rb") as file:
@@ -271,16 +271,16 @@ def opened(source: str, console: Console) -> Iterator[BinaryIO]:
 
 
 def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
-    """Return up to `max_size + 1` bytes of a file or of standard input."""
+    """Read up to `max_size + 1` bytes from a file or standard input."""
     data = bytearray()
     with opened(source, console) as file:
-        # Read chunks, because `read` allocates the size that it gets, and the limit may be huge.
+        # Read in chunks, because `read(size)` allocates the whole size, and the limit may be huge.
         while chunk := file.read(int(min(max_size + 1 - len(data), 65_536))):
             data += chunk
     return bytes(data)
 
 
-#: Settings that stop the crawl of a command from writing files, opening ports, loading spiders and
+#: Settings that prevent a command's crawl from writing files, opening ports, loading spiders or
 #: using the job directory.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
@@ -291,13 +291,13 @@ _WITHOUT: dict[str, Any] = {
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "JOBDIR": None,
-    "HTTPCACHE_ENABLED": False,  # the site is requested, not the HTTP cache
+    "HTTPCACHE_ENABLED": False,  # get files from the site instead of the HTTP cache
     "HTTPCACHE_IGNORE_MISSING": False,
     "SPIDER_LOADER_CLASS": "scrapy.spiderloader.DummySpiderLoader",
     # The reactor that `AsyncCrawlerProcess` installs.
     "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
 }
-_COPY = "or use a copy of its file: check --robots FILE, lint FILE"
+_COPY = "or use a local copy (check --robots FILE, lint FILE)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,33 +305,33 @@ class FoundRobots:
     """The result of fetching an origin's robots.txt."""
 
     robots: OriginPolicy
-    source: str  # the URL of the robots.txt, or the file that replaces it
+    source: str  # the URL of the robots.txt, or the local file that replaces it
     advice: str = ""  # set if the file is unreachable or the crawl itself failed
     redirected_to: str | None = None  # the final URL, if there was a redirect
 
     @property
     def file(self) -> RobotsTxt:
-        """The parsed file, which is empty if there is none."""
+        """The parsed file, or an empty one if there is none."""
         return self.robots.robots or RobotsTxt()
 
     @property
     def problem(self) -> str:
-        """The reason why the file is unknown, and advice."""
+        """An explanation of why the file is unknown, with advice."""
         robots = self.robots
         return f"{self.source} is {robots.outcome.explained(robots.cause)}; {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The reason why the robots.txt of a URL is unknown, and advice."""
+    """An explanation of why a URL's robots.txt is unknown, with advice."""
 
     why: str
     advice: str
 
 
 def prepared(settings: ScrapySettings) -> Settings:
-    """Adapt the project's settings for the crawl of a command, and return ours."""
-    # Request each file once. With the default backoff, the user would wait for a minute.
+    """Adapt the project's settings for a command's crawl, and return our own settings."""
+    # Request each file only once. With the default backoff, the user would wait for a minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
     for name, value in _WITHOUT.items():
         settings.set(name, value, "cmdline")
@@ -340,7 +340,7 @@ def prepared(settings: ScrapySettings) -> Settings:
 
 
 class Inquirer(Spider):
-    """The spider of a command's crawl. It runs a coroutine and yields no requests."""
+    """The spider for a command's crawl. It runs a coroutine and yields no requests."""
 
     name = "robots"
     work: Callable[["Inquirer"], Awaitable[None]]
@@ -366,7 +366,7 @@ class Inquirer(Spider):
         request: Request,
         response: Any,  # noqa: ANN401
     ) -> None:
-        """Remember the last URL that was requested for an origin; see `signals.py`."""
+        """Remember the last URL requested for an origin; see `signals.py`."""
         self._last_urls[origin] = request.url if response is None else response.url
 
     async def find(self, origins: Sequence[Origin]) -> dict[Origin, FoundRobots]:
@@ -377,13 +377,13 @@ class Inquirer(Spider):
             fetches = [service.fetch(origin) for origin in origins[start : start + MAX_FETCHES]]
             for fetch in fetches:
                 robots = await fetch.result()
-                if robots is None:  # the crawl ends
+                if robots is None:  # the crawl is ending
                     raise Failed("stopped")
                 found[robots.origin] = self._found(robots)
         return found
 
     def _found(self, robots: OriginPolicy) -> FoundRobots:
-        """Return a result with its redirect target and advice."""
+        """Return a result, including the redirect target and advice."""
         url = robots.origin.robots_url
         last_url = stripped(self._last_urls.get(robots.origin, url))
         target = None if last_url == url else last_url
@@ -391,7 +391,7 @@ class Inquirer(Spider):
         return FoundRobots(robots, url, redirected_to=target, advice=f"{advice}, {_COPY}")
 
     async def page(self, url: str) -> Response:
-        """Fetch a page, obey robots.txt and follow redirects."""
+        """Fetch a page, obeying robots.txt and following redirects."""
         request = Request(stripped(url))
         assert self.crawler.engine is not None
         try:
@@ -406,19 +406,19 @@ class Inquirer(Spider):
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:
     """Run a coroutine in a crawl, and return its result.
 
-    The coroutine must not print, because Ctrl-C only ends the crawl while it runs.
+    The coroutine must not print, because Ctrl-C only stops the crawl while it is running.
 
-    :param settings: settings that `prepared` has adapted.
+    :param settings: settings adapted by `prepared`.
     """
-    ends: list[T | Exception] = []  # the first one counts
+    ends: list[T | Exception] = []  # only the first one is used
 
     async def guarded(inquirer: Inquirer) -> None:
         try:
             ends.append(await work(inquirer))
-        except Exception as error:  # noqa: BLE001 - raised again below, where it is not logged
+        except Exception as error:  # noqa: BLE001 - raised again below, where Scrapy doesn't log it
             ends.append(error)
 
-    # A crawl does not restore signal handlers, and its own ones call an event loop that has ended.
+    # A crawl doesn't restore signal handlers, and its own handlers use a loop that has stopped.
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         process = AsyncCrawlerProcess(settings)
@@ -426,13 +426,13 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
         process.start()
         if task.done() and not task.cancelled():
             task.result()
-    except Exception as error:  # noqa: BLE001 - any component of the project may raise
+    except Exception as error:  # noqa: BLE001 - any of the project's components may raise
         ends.append(error)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     end = ends[0] if ends else Failed("stopped")
-    # When Scrapy closes a crawl that could not start, it may raise another error without a cause.
+    # When Scrapy closes a crawl that couldn't start, another error may hide the original one.
     while isinstance(end, RuntimeError) and isinstance(end.__context__, Exception):
         end = end.__context__
     if isinstance(end, (Failed, RobotsError)):
@@ -443,11 +443,11 @@ def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) ->
 
 
 def found_about(settings: ScrapySettings, origins: Iterable[Origin]) -> dict[Origin, FoundRobots]:
-    """Fetch the robots.txt of each origin, with settings that `prepared` has adapted."""
+    """Fetch each origin's robots.txt, using settings adapted by `prepared`."""
     return crawl(settings, lambda inquirer: inquirer.find(list(origins)))
 
 
 def parsed(body: bytes, scheme: str, settings: Settings) -> ParsedRobots:
-    """Parse a file for pages with a scheme, because Gemini has different rules."""
+    """Parse a file according to the scheme, because Gemini has different rules."""
     gemini = gemini_file(body, settings, scheme)
     return ParsedRobots(None, gemini or RobotsTxt.parse(body, max_size=settings.max_size))

@@ -16,13 +16,14 @@ from scrapy_robots_rfc.core.text import pluralize, printable
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 
-#: Severity -> exit code and colour. The highest code counts, unless a file cannot be read.
+#: Exit code and colour for each severity. The command exits with the highest code, unless a file
+#: can't be read.
 _SEVERITIES = {
     Severity.NOTICE: (0, common.STRONG),
     Severity.WARNING: (1, common.DOUBT),
     Severity.ERROR: (3, common.BAD),
 }
-#: Settings that replace the site's own file -> values that disable them.
+#: Settings that would replace a site's own file, with values that disable them.
 _FROM_ITS_SITE: dict[str, Any] = {
     "ROBOTS_CACHE": None,
     "ROBOTS_EXEMPT": [],
@@ -32,7 +33,7 @@ _FROM_ITS_SITE: dict[str, Any] = {
 
 
 def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
-    """Print the findings of each file, and return the exit code."""
+    """Print the findings for each file, and return the exit code."""
     max_size = common.prepared(settings).max_size
     sources = dict.fromkeys(
         common.origin_of(source) if common.is_url(source) else source for source in opts.sources
@@ -67,7 +68,7 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
 
 
 def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, FoundRobots]:
-    """Fetch the files of all origins in one crawl."""
+    """Fetch all origins' files in a single crawl."""
     if not origins:
         return {}
     for setting, value in _FROM_ITS_SITE.items():
@@ -78,9 +79,9 @@ def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, F
 def _read(
     source: Origin | str, fetched: Mapping[Origin, FoundRobots], console: Console, max_size: int
 ) -> tuple[str, RobotsTxt, str]:
-    """Return the name of a file, the file, and a note if its site has none.
+    """Return a file's name, the file itself, and a note if the site has no robots.txt.
 
-    :raises Failed: the file cannot be read, or is unreachable.
+    :raises Failed: if the file is unreachable or cannot be read.
     """
     if not isinstance(source, Origin):
         return (
@@ -114,13 +115,13 @@ def _show(name: str, finding: Finding, console: Console, style: str) -> None:
 
 
 def _explained(finding: Finding) -> list[str]:
-    """Return the effect of a finding and the probable intention."""
+    """Return a finding's effect and what was probably meant."""
     label = "" if finding.code in ADVICE else "meant: "
     return [finding.effect, *([label + finding.meant] if finding.meant else ())]
 
 
 def _annotation(name: str, finding: Finding) -> str:
-    """Return a finding as a workflow command of GitHub, with the site's text escaped."""
+    """Format a finding as a GitHub workflow command, with the site's text escaped."""
     text = printable("; ".join([finding.text, *_explained(finding)])).replace("%", "%25")
     file = printable(name).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
     where = f"file={file},line={finding.line},title={finding.code}"
@@ -128,12 +129,12 @@ def _annotation(name: str, finding: Finding) -> str:
 
 
 TOPIC = common.Topic(
-    "Find mistakes in robots.txt files: what a crawler reads, and what was probably meant.",
+    "Find mistakes in robots.txt files. Explain their effect and what was probably meant.",
     {
         "sources": {
             "metavar": "FILE|URL|-",
             "nargs": "+",
-            "help": "a robots.txt file, or any URL of a site; -: standard input",
+            "help": "a robots.txt file, any URL on a site, or - for standard input",
         },
         "--format": {"choices": ("text", "json", "github"), "default": "text"},
         "--json": {"dest": "format", "action": "store_const", "const": "json"},

@@ -1,4 +1,4 @@
-"""`scrapy robots page` shows the rules in the headers and meta elements of a page."""
+"""`scrapy robots page` shows the rules in a page's headers and meta elements."""
 
 from argparse import Namespace
 from collections import Counter
@@ -16,7 +16,7 @@ from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, bounded_texts, re
 
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
-    """Print the rules of a page for each agent, and return the exit code."""
+    """Print a page's rules for each agent, and return the exit code."""
     agents = common.agents_of(opts, common.prepared(settings), settings)
     if common.is_url(opts.page):
         common.origin_of(opts.page)
@@ -47,12 +47,12 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
 
 
 def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield all rules in headers and meta elements, for any crawler, as JSON objects."""
+    """Yield the rules for all crawlers in headers and meta elements as JSON objects."""
     own = {"robots", *(token.lower() for token in tokens)}
     lines = (("", value.decode("latin-1")) for value in response.headers.getlist("X-Robots-Tag"))
     in_head = Counter(page_of(response).metas)
     elsewhere = Counter(all_metas_of(response)) - in_head
-    in_body = "not in the head, so it does not count"
+    in_body = "ignored because it is not in the head"
     texts = [
         *(("header", name, text, None) for name, text in bounded_texts(lines)[0]),
         *(("meta", name.strip(), text, None) for name, text in in_head.elements()),
@@ -61,7 +61,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
     for source, name, text, odd in texts:
         members = list(read_members(text))
         is_own = source == "header" or name.lower() in own
-        # A meta with another name addresses another crawler if all of its directives are known.
+        # A meta element with a different name is for another crawler if we know all its directives.
         if not is_own and any(member.problem == "unknown directive" for member in members):
             continue
         for member in members:
@@ -82,7 +82,7 @@ def _show(record: dict[str, Any], rules: PageRules, console: common.Console) -> 
     if not record["rules"]:
         console.fact("rules", "none")
     for name, value in rules.directives.items():
-        but = ", though another rule permits it" if name in rules.conflicts else ""
+        but = ", although another rule allows it" if name in rules.conflicts else ""
         places = "; ".join(rules.where(name))
         console.fact("applies", f"{_text(name, value)}{but} ({places})")
     for rule in record["rules"]:
@@ -97,9 +97,9 @@ def _text(name: str, value: str | None) -> str:
 
 
 TOPIC = common.Topic(
-    "Show the X-Robots-Tag and robots meta rules of a page, and which crawler each one addresses.",
+    "Show a page's X-Robots-Tag and robots meta rules, and which crawler each one addresses.",
     {
-        "page": {"metavar": "URL|FILE|-", "help": "a page; -: an HTML document on standard input"},
+        "page": {"metavar": "URL|FILE|-", "help": "a page, or - for HTML on standard input"},
         **common.AGENT,
         **common.JSON,
     },

@@ -1,6 +1,6 @@
-"""`scrapy robots report` sums up a ROBOTS_REPORT file as text, JSON or an HTML page.
+"""`scrapy robots report` summarizes a ROBOTS_REPORT file as text, JSON or an HTML page.
 
-`report_sums.py` reads the file, which is JSON lines, and `report_page.js` draws the page.
+`report_sums.py` reads the JSON Lines file, and `report_page.js` renders the page.
 """
 
 import base64
@@ -31,19 +31,19 @@ from scrapy_robots_rfc.commands.report_sums import (
 )
 from scrapy_robots_rfc.core.text import pluralize, printable
 
-#: Maximum rows of each list in the text, and in JSON and on the page.
+#: Maximum number of rows in each list, for text output and for JSON and HTML.
 TOP_OF_TEXT, TOP = 10, 1000
-#: Maximum URLs of each group in the text.
+#: Maximum number of URLs per group in text output.
 URLS_OF_TEXT = 3
-#: Maximum spiders and agents in the header.
+#: Maximum number of spiders, and of agents, in the header.
 NAMES = 5
 NO_SITE = "(no site)"
-_INDENT = 22  # of the URLs in the text
-_FOLDER = "scrapy_robots_rfc.commands"  # of the parts of the page
+_INDENT = 22  # for URLs in text output
+_FOLDER = "scrapy_robots_rfc.commands"  # contains the page's HTML, CSS and JavaScript
 
 
 def _report(_: object, console: common.Console, opts: Namespace) -> int:
-    """Sum up the file, and return 0."""
+    """Print a summary of the file, and return 0."""
     sums = summed(opts.file, console, only=opts.only_run, keeps_all=opts.json)
     if sums.broken:
         broken = pluralize(sums.broken, "broken record")
@@ -61,11 +61,11 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
 def summed(
     source: str, console: common.Console, *, only: int | None = None, keeps_all: bool = False
 ) -> Sums:
-    """Return the sums of a file.
+    """Read a file and return its totals.
 
-    :param only: the number of the run to sum up, or `None` for all runs.
-    :param keeps_all: whether to keep every URL.
-    :raises Failed: if the file is not a report, or does not have this run.
+    :param only: the number of the only run to include, or `None` for all runs.
+    :param keeps_all: True to keep every URL.
+    :raises Failed: if the file is not a report, or does not contain this run.
     """
     sums = Sums(only, keeps_all)
     with common.opened(source, console) as file:
@@ -83,16 +83,16 @@ def summed(
     return sums
 
 
-# Texts that all outputs share.
+# Text for all output formats.
 
 
 def meaning(reason: str) -> str:
-    """Return the explanation of a reason."""
-    return MEANINGS.get(reason, "not a reason that this version knows")
+    """Return an explanation of a reason."""
+    return MEANINGS.get(reason, "a reason that this version does not recognize")
 
 
 def share(requests: int, total: int) -> str:
-    """Return the share of all dropped requests as a percentage, such as ``6.2%``."""
+    """Return the percentage of all dropped requests, such as ``6.2%``."""
     text = f"{requests / (total or 1):.1%}"
     return "<0.1%" if requests and text == "0.0%" else text
 
@@ -101,7 +101,7 @@ def headline(sums: Sums) -> str:
     """Return the title of the report."""
     requests, dry = pluralize(sums.total.requests, "request"), sums.total.dry_run
     if not sums.total.requests:
-        return "No request was dropped"
+        return "No requests were dropped"
     if not dry:
         return f"{requests} dropped"
     if dry == sums.total.requests:
@@ -110,7 +110,7 @@ def headline(sums: Sums) -> str:
 
 
 def facts(sums: Sums, source: str) -> list[tuple[str, str]]:
-    """Return the rows of the header, such as file, time, spider and agent."""
+    """Return the header rows, such as file, time, spider and agent."""
     runs = list(sums.runs.values())
     ran = runs[0].ending if len(runs) == 1 else f"{len(runs):,}" * bool(runs)
     if sums.only is not None:
@@ -124,13 +124,13 @@ def facts(sums: Sums, source: str) -> list[tuple[str, str]]:
         "agent" + "s" * (len(sums.agents) > 1): _named(sums.agents),
         "allowed": f"{pluralize(sums.allowed, 'request')}, not counted below" * bool(sums.allowed),
         "exempt": f"{pluralize(exempt, 'request')}, not judged by robots.txt" * bool(exempt),
-        "broken": f"{pluralize(sums.broken, 'record')} left out" * bool(sums.broken),
+        "broken": f"{pluralize(sums.broken, 'record')} ignored" * bool(sums.broken),
     }
     return [(name, text) for name, text in rows.items() if text]
 
 
 def _named(counts: Counter[str | None]) -> str:
-    """Return the most frequent names, with their requests if there are several names."""
+    """Return the most frequent names, with request counts if there are several names."""
     if len(counts) == 1:
         return next(iter(counts)) or NOT_GIVEN
     names = [f"{name or NOT_GIVEN} ({count:,})" for name, count in counts.most_common(NAMES)]
@@ -139,7 +139,7 @@ def _named(counts: Counter[str | None]) -> str:
 
 
 def _described(run: Run) -> str:
-    """Return the number, spider, time and end of a run."""
+    """Return a run's number, spider, time and how it ended."""
     dry = "dry run" if run.dry_run else ""
     details = [run.spider or NOT_GIVEN, run.period, dry, run.ending]
     return f"run {run.number}: {', '.join(filter(None, details))}"
@@ -149,9 +149,9 @@ def _described(run: Run) -> str:
 
 
 def as_json(sums: Sums, source: str) -> dict[str, Any]:
-    """Return the sums as a JSON object."""
+    """Return the totals as a JSON object."""
     total = sums.total.requests
-    # Exempt requests are not part of the total, so they have no share.
+    # Exempt requests aren't included in the total, so they don't get a percentage.
     exempt = [{"entry": entry, "requests": n} for entry, n in sums.exempt.most_common(TOP)]
     lists: dict[str, tuple[list[dict[str, Any]], int]] = {
         "runs": ([asdict(run) for run in islice(sums.runs.values(), TOP)], len(sums.runs)),
@@ -192,7 +192,7 @@ def _group_record(
 ) -> dict[str, Any]:
     """Return a group as a JSON object.
 
-    :param most: maximum URLs, or `None` for all.
+    :param most: maximum number of URLs, or `None` for all.
     """
     urls = list(islice(dropped.urls.items(), most))
     return {
@@ -206,7 +206,7 @@ def _group_record(
 
 
 def _more(dropped: Dropped, urls: list[tuple[str, list[int]]]) -> int:
-    """Return how many requests of a group are for other URLs."""
+    """Return the number of requests in a group for URLs that aren't listed."""
     return dropped.requests - sum(number for _, (number, _) in urls)
 
 
@@ -214,19 +214,19 @@ def _more(dropped: Dropped, urls: list[tuple[str, list[int]]]) -> int:
 
 
 def show(sums: Sums, source: str, console: common.Console) -> None:
-    """Print the sums as text."""
+    """Print the totals as text."""
     console.print(console.paint(headline(sums), common.STRONG))
     for name, text in facts(sums, source):
         console.fact(name, text)
     total = sums.total.requests
     if len(sums.runs) > 1:
         runs = {_described(run): run.requests for run in sums.runs.values()}
-        _show_list("runs (--run N sums up one of them)", runs.items(), console)
+        _show_list("runs (use --run N to show only one)", runs.items(), console)
     reasons = [(f"{name}: {meaning(name)}", n) for name, n in sums.reasons.most_common()]
     _show_list("by reason", reasons, console, total)
     _show_list("by site", sums.origins.most_common(), console, total)
     _show_list("robots.txt unreachable, by cause", sums.causes.most_common(), console, total)
-    _show_list("exempt, by entry of ROBOTS_EXEMPT", sums.exempt.most_common(), console)
+    _show_list("exempt, by ROBOTS_EXEMPT entry", sums.exempt.most_common(), console)
     _show_groups(sums, console)
 
 
@@ -236,7 +236,7 @@ def _show_list(
     console: common.Console,
     total: int | None = None,
 ) -> None:
-    """Print the first rows of a list, with shares if there is a total."""
+    """Print the first rows of a list, with percentages if a total is given."""
     if rows:
         console.print("\n" + console.paint(title, common.STRONG))
     for name, requests in islice(rows, TOP_OF_TEXT):
@@ -255,7 +255,7 @@ def _show_rest(number: int, what: str, console: common.Console) -> None:
 
 
 def _show_groups(sums: Sums, console: common.Console) -> None:
-    """Print the dropped URLs, by reason and rule."""
+    """Print the dropped URLs, grouped by reason and rule."""
     if sums.groups:
         what = "disallowed" if sums.total.dry_run else "dropped"
         title = f"{what} URLs, by reason and rule (--json lists every URL)"
@@ -273,7 +273,7 @@ def _show_groups(sums: Sums, console: common.Console) -> None:
 
 
 def _title(group: Group, dropped: Dropped, sums: Sums) -> str:
-    """Return the site and the reason of a group, and its agent if there are several agents."""
+    """Return a group's site and reason, and its agent if there are several agents."""
     details = [group.reason]
     if group.token is not None:
         details.append(f"group {group.token}")
@@ -285,16 +285,16 @@ def _title(group: Group, dropped: Dropped, sums: Sums) -> str:
 
 
 def _in_dry_run(requests: int, sums: Sums) -> str:
-    """Return how many requests a dry run sent, unless it sent all, as the title then says."""
+    """Return a note about requests sent in a dry run, unless the headline already covers them."""
     is_mixed = sums.total.dry_run < sums.total.requests
     return f", {requests:,} in a dry run" if requests and is_mixed else ""
 
 
-# The page.
+# HTML.
 
 
 def page(sums: Sums, source: str) -> str:
-    """Return the HTML page, whose script draws the embedded data."""
+    """Return the HTML page. Its script renders the embedded data."""
     folder = resources(_FOLDER)
     style = (folder / "report_page.css").read_text(encoding="utf-8")
     script = (folder / "report_page.js").read_text(encoding="utf-8")
@@ -324,7 +324,7 @@ def _template() -> str:
 
 
 def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
-    """Yield the groups of the page, with a limited number of URLs."""
+    """Yield the groups to show on the page, with a limited number of URLs."""
     left = MAX_URLS
     for group, dropped in sums.largest_groups(TOP):
         record = _group_record(sums, group, dropped, min(left, MAX_URLS_OF_GROUP))
@@ -333,13 +333,13 @@ def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
 
 
 def _digest(text: str) -> str:
-    """Return the hash that a Content-Security-Policy needs to allow a script or a style."""
+    """Return the hash that a Content-Security-Policy needs to allow a script or stylesheet."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _write(name: str, text: str) -> None:
-    """Write the page. It overwrites only an empty file or an earlier page."""
-    path = Path(os.path.realpath(name))  # for `/dev/fd/N` that is a pipe, no such path exists
+    """Write the page. Only overwrite an empty file or an earlier page."""
+    path = Path(os.path.realpath(name))  # if `/dev/fd/N` is a pipe, this path doesn't exist
     try:
         if name == common.STANDARD or (Path(name).exists() and not path.is_file()):
             raise common.Failed(
@@ -359,24 +359,27 @@ def _write(name: str, text: str) -> None:
 
 
 def _is_page(path: Path) -> bool:
-    """Return whether a file is an earlier page or empty."""
+    """Return True if a file is empty or an earlier page."""
     start = _template().partition("$")[0].encode()
     with path.open("rb") as file:
         return file.read(len(start)) in (start, b"")
 
 
 TOPIC = common.Topic(
-    "Sum up a report of ROBOTS_REPORT: which requests were dropped, by reason, site and rule.",
+    "Summarize a ROBOTS_REPORT file: dropped requests by reason, site and rule.",
     {
-        "file": {"metavar": "FILE", "help": "a report in JSON lines; or -, standard input"},
+        "file": {
+            "metavar": "FILE",
+            "help": "a report in JSON Lines format, or - for standard input",
+        },
         "--run": {
             "metavar": "N",
             "dest": "only_run",
             "type": int,
-            "help": "sum up only one run, by its number",
+            "help": "only include run number N",
         },
         **common.JSON,
-        "--html": {"metavar": "FILE", "help": "also write an HTML page, which can be searched"},
+        "--html": {"metavar": "FILE", "help": "also write a searchable HTML page"},
     },
     _report,
 )

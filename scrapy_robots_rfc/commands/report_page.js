@@ -1,14 +1,14 @@
 "use strict";
-// Draws the page from the data that is embedded in it. Texts of sites and file names have escapes
-// for invisible characters, and are set as `textContent`, so they never become markup.
+// Renders the page from the embedded data. Text from sites and file names has its invisible
+// characters escaped, and is set as `textContent`, so it never becomes markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
 const NO_SITE = "(no site)";
-const SHOWN = 100; // characters of a site that are shown; its link has all of them
-const TILES = 7; // maximum reasons with a tile of their own
-const FILTERED = 3; // minimum rows of a table with a filter
-const OPEN = 100; // maximum URLs of a page that shows them all at once
+const SHOWN = 100; // maximum characters to show for a site; the link contains the full name
+const TILES = 7; // maximum number of reasons that get their own tile
+const FILTERED = 3; // minimum number of rows for a table to get a filter
+const OPEN = 100; // maximum number of URLs that are all shown from the start
 
 // Elements.
 
@@ -31,7 +31,7 @@ const site = (origin) => {
   return html("a", { href: `${name}/robots.txt`, rel: "noopener noreferrer" }, shown);
 };
 
-// Texts.
+// Text.
 
 const count = (number) => number.toLocaleString("en");
 const many = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
@@ -51,12 +51,12 @@ const tiles = () => {
   return (rest ? [...reasons, other] : reasons).map(tile);
 };
 
-// Tables of two columns, of which the second has the requests.
+// Tables with two columns. The second contains the number of requests.
 
 const urlCount = data.dropped.reduce((sum, row) => sum + row.urls.length, 0);
 const isOpen = urlCount <= OPEN;
 
-// The title says it if all requests were sent in a dry run.
+// If all requests were sent in a dry run, the title already mentions it.
 const inDryRun = (requests) =>
   requests && data.dry_run < data.requests ? `, ${count(requests)} in a dry run` : "";
 
@@ -87,7 +87,7 @@ const dropped = (row) => {
 
 const TABLES = [
   {
-    kind: "runs", title: "Runs", about: "scrapy robots report --run N sums up one of them",
+    kind: "runs", title: "Runs", about: "use scrapy robots report --run N to show only one",
     column: "Run", cell: (row) => [row.name],
   },
   { kind: "by_origin", title: "By site", column: "Site", cell: (row) => [site(row.origin)] },
@@ -100,7 +100,7 @@ const TABLES = [
     column: "Reason and URLs", cell: dropped,
   },
   {
-    kind: "exempt", title: "Exempt", column: "Entry of ROBOTS_EXEMPT", cell: (row) => [row.entry ?? ""],
+    kind: "exempt", title: "Exempt", column: "ROBOTS_EXEMPT entry", cell: (row) => [row.entry ?? ""],
     about: "not judged by robots.txt, so not part of the numbers above",
   },
 ];
@@ -122,7 +122,7 @@ const drawnRow = (row, cell) => {
 };
 
 const sort = (body, heading, headings, rows) => {
-  // Numbers start with the largest, texts with the first; a second click reverses the order.
+  // Sorts numbers in descending and text in ascending order. A second click reverses the order.
   const before = heading.getAttribute("aria-sort");
   const column = headings.indexOf(heading);
   const isDown = before === null ? column === 1 : before === "ascending";
@@ -136,7 +136,8 @@ const sort = (body, heading, headings, rows) => {
 };
 
 const filter = (name, rows) => {
-  // Hides the rows that do not contain a text, and in the others the URLs that do not, if some do.
+  // Hides the rows that don't contain the text. In the other rows, if some URLs contain it, hides
+    // the rest.
   const input = html("input", { type: "search", id: `filter-${name}` });
   input.addEventListener("input", () => {
     const wanted = input.value.toLowerCase();

@@ -1,8 +1,8 @@
-"""Add up the records of a ROBOTS_REPORT file.
+"""Add up the records in a ROBOTS_REPORT file.
 
-The file may be incomplete, damaged or hostile, so lines that are not records are only counted, and
-nothing raises. Memory grows with sites, rules, runs and the limited number of URLs that are kept,
-but not with requests.
+The file may be incomplete, damaged or hostile, so lines that are not records are just counted, and
+nothing raises. Memory use depends on the number of sites, rules and runs, but not on the number of
+requests, because only a limited number of URLs is kept.
 """
 
 import json
@@ -22,33 +22,33 @@ from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.report import RUN
 
-#: Every record of ROBOTS_REPORT has one of these fields, even if its feed has few.
+#: Every ROBOTS_REPORT record has at least one of these fields, even if the feed exports only a few.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
-#: Maximum bytes of a record; longer lines are read in pieces, which are not records.
+#: Maximum record size in bytes. Longer lines are read in chunks, which don't count as records.
 LONGEST = 1_000_000
-#: The text for missing values.
+#: The text to show for missing values.
 NOT_GIVEN = "not given"
-#: Maximum URLs that are kept for each group, and for all groups together.
+#: Maximum number of URLs to keep for each group, and for all groups together.
 MAX_URLS_OF_GROUP, MAX_URLS = 1000, 20_000
 _EXEMPT = Reason.EXEMPT.value
-_FIELD = 2000  # characters of a field that are read
+_FIELD = 2000  # maximum characters to read from a field
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 
-#: Reason -> what it means, for users.
+#: Explanations of the reasons for users.
 MEANINGS = {
     Reason.RULE.value: "a rule of robots.txt disallows the page",
     Reason.UNREACHABLE.value: "robots.txt could not be fetched, so nothing is allowed",
     Reason.LOCAL.value: "the crawl itself failed to fetch robots.txt, so nothing is allowed",
-    Reason.PARSER.value: "the parser of ROBOTSTXT_PARSER disallows the page",
-    Reason.CRAWL_DELAY.value: "the site asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX",
-    Reason.USE.value: "the site refuses every use that the crawl declares (ROBOTS_USE)",
-    Reason.PAGE.value: "a rule of the page (ROBOTS_TAG_OBEY): nofollow or noindex",
-    NOT_GIVEN: "the report does not have the reason",
+    Reason.PARSER.value: "the ROBOTSTXT_PARSER class disallows the page",
+    Reason.CRAWL_DELAY.value: "the site requests a longer delay than ROBOTS_CRAWL_DELAY_MAX",
+    Reason.USE.value: "the site disallows every use that the crawl declares (ROBOTS_USE)",
+    Reason.PAGE.value: "a nofollow or noindex rule of the page (ROBOTS_TAG_OBEY)",
+    NOT_GIVEN: "the report does not contain the reason",
 }
 
 
 class Group(NamedTuple):
-    """The common fields of requests that one rule dropped for one agent."""
+    """The fields shared by all requests that a rule dropped for an agent."""
 
     reason: str
     why: str | None
@@ -61,10 +61,10 @@ class Group(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Dropped:
-    """The requests of a group.
+    """Counts of the requests in a group.
 
-    :param dry_run: the requests that a dry run sent.
-    :param urls: URL -> its requests, and the requests that a dry run sent.
+    :param dry_run: the number of requests sent in a dry run.
+    :param urls: for each URL, the number of requests, and the number sent in a dry run.
     """
 
     requests: int = 0
@@ -74,9 +74,9 @@ class Dropped:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One crawl. Several crawls may append to a file.
+    """A single crawl. Several crawls may append to the same file.
 
-    :param end: how the crawl ended, or `None` if the file has no record of that.
+    :param end: how the crawl ended, or `None` if that was not recorded.
     """
 
     number: int
@@ -104,7 +104,7 @@ class Run:
         return self.end or "no end recorded"
 
     def note(self, time: str | None) -> None:
-        """Extend the time from the first to the last record."""
+        """Extend the run's time span to include the time of a record."""
         if time is not None and _TIME.fullmatch(time):
             self.first = min(self.first or time, time)
             self.last = max(self.last or time, time)
@@ -112,10 +112,10 @@ class Run:
 
 @dataclass(slots=True, eq=False)
 class Sums:
-    """The sums of a file, or of one of its runs.
+    """Totals for a file or for one of its runs.
 
-    :param only: the number of the run to sum up, or `None` for all runs.
-    :param keeps_all: whether to keep every URL.
+    :param only: the number of the only run to include, or `None` for all runs.
+    :param keeps_all: True to keep every URL.
     """
 
     only: int | None = None
@@ -135,7 +135,7 @@ class Sums:
     _kept_urls: int = 0
 
     def read(self, file: BinaryIO) -> None:
-        """Add the records of a file."""
+        """Read a file and add its records."""
         for line in iter(partial(file.readline, LONGEST), b""):
             fields = None
             # A number with thousands of digits also raises ValueError.
@@ -171,7 +171,7 @@ class Sums:
         elif reason == _EXEMPT:
             self.exempt[rule] += requests
         elif reason == RUN:
-            # The report of a crawl that dropped nothing has no other record with these names.
+            # If the crawl dropped nothing, no other record contains these names.
             if not run.requests:
                 self.spiders[run.spider] += 0
                 self.agents[_text(fields, "agent")] += 0
@@ -204,7 +204,7 @@ class Sums:
     def largest_groups(self, most: int | None = None) -> list[tuple[Group, Dropped]]:
         """Return the groups with the most requests.
 
-        :param most: maximum groups, or `None` for all.
+        :param most: maximum number of groups, or `None` for all.
         """
         return nlargest(
             most or len(self.groups), self.groups.items(), lambda item: item[1].requests
@@ -226,7 +226,7 @@ def _group(fields: Mapping[str, Any], reason: str, rule: str | None) -> Group:
 
 @lru_cache(maxsize=1024)
 def _cleaned(why: str, is_page: bool) -> str:
-    """Return an explanation without passwords, and without the URL of a page that has a rule."""
+    """Remove passwords from an explanation, and the page's URL if a page rule applied."""
     if is_page:  # "nofollow of https://a.example/b, meta robots: nofollow"
         directive, _, place = why.partition(" of ")
         why = f"{directive}: {place.partition(', ')[2]}" if place else why

@@ -1,7 +1,7 @@
 """The entry point of `scrapy robots`.
 
-Every `scrapy` command imports this module and makes a `Command`. So this module imports nothing
-else of this package until `scrapy robots` itself is run.
+Every `scrapy` command imports this module and creates a `Command`, so the rest of this package is
+only imported when `scrapy robots` itself is run.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -16,11 +16,11 @@ class Command(ScrapyCommand):
     exitcode: int = 2
 
     def syntax(self) -> str:
-        """Return the arguments, for the usage."""
+        """Return the arguments to show in the usage line."""
         return "[options] TOPIC ..."
 
     def short_desc(self) -> str:
-        """Return the description in Scrapy's list of commands."""
+        """Return the description to show in Scrapy's list of commands."""
         return "Show what robots.txt allows and why, check a robots.txt, summarize a report"
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -31,7 +31,7 @@ class Command(ScrapyCommand):
         add_topics(parser)
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
-        """Apply the settings of the command line."""
+        """Apply the settings from the command line."""
         opts.refuse(args)
         opts.set = [*opts.set, *(opts.also_set or ())]
         super().process_options(args, opts)

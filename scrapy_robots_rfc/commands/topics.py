@@ -1,4 +1,4 @@
-"""Add the options of the topics of `scrapy robots`, and run a topic."""
+"""Define the `scrapy robots` topics and run one of them."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abando
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import RobotsError
 
-#: The topics, in the order of docs/cli.md.
+#: The topics, in the same order as in docs/cli.md.
 _TOPICS = {
     "check": check.CHECK,
     "show": check.SHOW,
@@ -22,7 +22,7 @@ _TOPICS = {
     "report": report.TOPIC,
     "cache": cache.TOPIC,
 }
-#: Topics whose exit code is an answer, which is incomplete if their output is not read to the end.
+#: Topics whose exit code is an answer, which is incomplete if some of the output is not read.
 _ANSWERS = frozenset({"check", "lint", "page"})
 
 
@@ -41,8 +41,8 @@ class _Parser(ArgumentParser):
 
 
 def add_topics(parser: ArgumentParser) -> None:
-    """Add the topics to the parser of `scrapy robots`."""
-    # Scrapy creates this parser. Its own `error` would print the usage, too.
+    """Add the topics to the `scrapy robots` parser."""
+    # Scrapy creates this parser, and its own `error` method would also print the usage.
     parser.error = _Parser(prog="scrapy robots").error  # type: ignore[method-assign]
     topics = parser.add_subparsers(
         title="Topics",
@@ -80,7 +80,7 @@ def run_topic(settings: Settings, opts: Namespace) -> int:
         abandon(console.stdout)
         if not isinstance(error, BrokenPipeError):
             console.complain(f"the output cannot be written: {error.strerror or error}")
-        elif opts.topic not in _ANSWERS:  # the reader needs no more output, such as `head`
+        elif opts.topic not in _ANSWERS:  # a reader such as `head` has seen enough
             return 0
     return NO_ANSWER
 
@@ -88,7 +88,7 @@ def run_topic(settings: Settings, opts: Namespace) -> int:
 def _open_streams() -> None:
     """Replace closed standard streams.
 
-    Otherwise Python fails on them with exit code 1, which would mean "disallowed".
+    Otherwise Python would fail with exit code 1, which means "disallowed".
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

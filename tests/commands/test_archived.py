@@ -33,8 +33,8 @@ GROUPS = "User-agent: foobot\nDisallow: /x\n\nUser-agent: *\nAllow: /\n"
 USES = "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n"
 SECOND = "robots-2.warc.gz"
 DAMAGED = "robots.warc.gz is damaged; only the records before the damage were read"
-MISSING = ("undecided", "the archive does not have the file with this digest")
-ADVICE = "name all files of the archive, or another time with --at"
+MISSING = ("undecided", "the archive does not contain the file with this digest")
+ADVICE = "pass all files of the archive, or choose another time with --at"
 
 
 def archive(path: Path, url: str, **settings: Any) -> None:
@@ -164,7 +164,7 @@ def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         archive(path, site.url("/x"))
         arguments = ["--archive", SECOND, site.url("/x"), "--at"]
     first = max(re.findall(rb"WARC-Date: (\S+)", gzip.decompress(path.read_bytes()))).decode()
-    nothing = ("undecided", f"the archive has nothing about {site.url('')} at that time")
+    nothing = ("undecided", f"the archive contains nothing about {site.url('')} at that time")
     assert verdicts(path, *arguments, "2100-01-01")[0][0] == "allowed"
     assert verdicts(path, *arguments, first)[0][0] == "disallowed"
     assert verdicts(path, *arguments, "2020-01-01") == [nothing]
@@ -192,7 +192,7 @@ def test_dates_are_compared_as_times(
 def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     """A site that is not in the archive is undecided instead of unreachable."""
     done = check(path, "https://b.example/x")
-    lacks = "the archive has nothing about https://b.example at that time"
+    lacks = "the archive contains nothing about https://b.example at that time"
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
     problem = f"https://b.example/x is undecided: {lacks}; {ADVICE}"
     assert done.err == f"scrapy robots check: {problem}\n"

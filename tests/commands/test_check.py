@@ -264,8 +264,8 @@ def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> Non
         assert (
             done.err.splitlines()[0]
             == f"scrapy robots check: {failing.url('/x')} is undecided: robots.txt unreachable:"
-            " 503; check whether the site is up, or use a copy of its file: check --robots FILE,"
-            " lint FILE"
+            " 503; check whether the site is up, or use a local copy (check --robots FILE,"
+            " lint FILE)"
         )
 
 

@@ -57,7 +57,7 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
         ("meta", "googlebot", "noarchive nosnippet", False, "spaces instead of commas"),
         ("meta", "googlebot: x", "none", False, None),
         ("meta", "*", "noindex", False, None),
-        ("meta", "robots", "nosnippet", False, "not in the head, so it does not count"),
+        ("meta", "robots", "nosnippet", False, "ignored because it is not in the head"),
     ]
     assert (found["url"], found["tokens"], found["nofollow"], found["noindex"]) == (
         site.url("/"),
@@ -104,7 +104,7 @@ def test_text(tmp_path: Path) -> None:
         "  agent      mybot (from --agent)",
         "  applies    foo (meta robots: index, max-snippet: x, foo)",
     ]
-    assert f"  applies    noindex, though another rule permits it ({where})" in mine
+    assert f"  applies    noindex, although another rule allows it ({where})" in mine
     assert "    header  \\x9b2J: all" in mine
     assert "  > header  mybot: noai" in mine
     assert "  > meta    robots: max-snippet: x (no valid value)" in mine

@@ -90,7 +90,7 @@ def test_every_reason_is_explained(report: Report) -> None:
 @pytest.mark.parametrize(
     ("dry_runs", "title"),
     [
-        ([], "No request was dropped"),
+        ([], "No requests were dropped"),
         ([False], "1 request dropped"),
         ([True, True], "Dry run: 2 requests would be dropped"),
         ([True, True, False], "3 requests disallowed: 1 dropped, 2 in a dry run"),
@@ -158,7 +158,7 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
     records = [record(), *(second_run(line=line) for line in (3, 4)), exempt("a.example", 1)]
     records.append(ended(5))
     lines = report(records).lines
-    heading = lines.index("runs (--run N sums up one of them)")
+    heading = lines.index("runs (use --run N to show only one)")
     assert lines[heading + 1 : heading + 3] == [
         "          1  run 1: news, 2026-11-21 22:40:01 UTC, ended (finished), 5 requests allowed",
         "          2  run 2: news, 2026-11-22 08:00:00 UTC, no end recorded",
@@ -178,7 +178,7 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
 def test_a_run_that_dropped_nothing(report: Report, sums: Sums) -> None:
     """The report of a crawl that dropped nothing has its time, spider, agent and end."""
     assert report([ended(7)]).lines == [
-        "No request was dropped",
+        "No requests were dropped",
         "  file       r.jsonl (1 record)",
         "  time       2026-11-21 22:40:01 UTC",
         "  run        ended (finished), 7 requests allowed",
@@ -283,7 +283,7 @@ def test_broken_lines_are_counted_and_left_out(octets: bytes, broken: int, repor
     text = f"ignored {broken} broken record{'s' * (broken > 1)}"
     assert done.err == f"scrapy robots report: r.jsonl: {text}\n"
     records = f"{broken} record{'s' * (broken > 1)}"
-    assert f"  broken     {records} left out" in report(octets).lines
+    assert f"  broken     {records} ignored" in report(octets).lines
 
 
 # The streams and files of the command.

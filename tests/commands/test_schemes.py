@@ -98,5 +98,5 @@ def test_missing_handler(tmp_path: Path) -> None:
         done = run(topic, "gemini://a.example/x", folder=tmp_path)
         assert (done.code, "failed: scrapy.core" in done.err or topic != "check") == (2, True)
         assert done.err.endswith(
-            f"; {advice}, or use a copy of its file: check --robots FILE, lint FILE\n"
+            f"; {advice}, or use a local copy (check --robots FILE, lint FILE)\n"
         )

@@ -109,7 +109,7 @@ def test_size_of_a_long_file(tmp_path: Path) -> None:
     with Site({"/robots.txt": Reply(200, b"# 3456789\r\n" * 60_000)}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
         made = run("show", site.url("/"), "--json", folder=tmp_path)
-    assert "  size       512,000 bytes; the file is longer, and the rest is ignored" in text.lines
+    assert "  size       512,000 bytes (the file is longer, but the rest is ignored)" in text.lines
     found = json.loads(made.out)
     assert (found["size"], found["truncated"]) == (512_000, True)
 
@@ -131,9 +131,7 @@ def test_site_without_a_file(
         )
         means = (
             "is unreachable (503), so nothing is allowed; check whether the site is up, or use a"
-            " copy of its file: "
+            " local copy (check --robots FILE, lint FILE)\n"
         )
-        error = (
-            f"scrapy robots show: {site.url('/robots.txt')} {means}check --robots FILE, lint FILE\n"
-        )
+        error = f"scrapy robots show: {site.url('/robots.txt')} {means}"
         assert done.err == (error if code else "")

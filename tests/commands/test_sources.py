@@ -29,7 +29,7 @@ def test_unreachable_file_is_one_line(reply: Any, cause: str, tmp_path: Path) ->
         done = run("lint", site.url("/x"), *limit, "-s", "RETRY_ENABLED=False", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert f"/robots.txt is {cause}" in done.err.replace("Download", "")
-    assert done.err.endswith(", or use a copy of its file: check --robots FILE, lint FILE\n")
+    assert done.err.endswith(", or use a local copy (check --robots FILE, lint FILE)\n")
 
 
 def long(size: int) -> str:
