@@ -1,7 +1,7 @@
 """A Scrapy plugin that makes crawls obey robots.txt according to RFC 9309.
 
-The names in this module are the public API. They are imported lazily, so that users of the parser
-do not load the rest of the package, and `scrapy_robots_rfc.core` works without Scrapy.
+The names in this module are the public API. They are imported lazily, so that importing the parser
+does not load the rest of the package, and `scrapy_robots_rfc.core` works without Scrapy.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # `as` marks the names as public for type checkers
     from scrapy_robots_rfc.usage.rules import PageRules as PageRules
     from scrapy_robots_rfc.usage.use import RfcUseMiddleware as RfcUseMiddleware
 
-#: The module that defines each public name.
+#: Public name -> the module that defines it.
 _MODULES = {
     "Addon": "addon",
     "Decision": "core.decision",
@@ -64,7 +64,7 @@ if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        globals()[name] = value  # do not call this function for the same name again
+        globals()[name] = value  # so that this function is not called again for this name
         return value
 
 

@@ -22,10 +22,10 @@ from scrapy_robots_rfc.settings import OUR_PARSER, read_settings
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
 
-#: The position of our middleware if the built-in middleware is not in the settings.
+#: The position for our middleware if the settings do not contain the built-in one.
 POSITION = 100
 
-#: Default values for settings that neither the user nor an earlier add-on has set.
+#: Defaults for settings that have not been set by the user or an earlier add-on.
 DEFAULTS: dict[str, object] = {
     "ROBOTSTXT_OBEY": True,
     "ROBOTSTXT_PARSER": OUR_PARSER,
@@ -39,18 +39,18 @@ class Addon:
     """Scrapy add-on that enables the plugin. It may be applied more than once."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Enable our middlewares and our queue, without changing what the user has set.
+        """Enable our middlewares and queue, without changing the user's own settings.
 
         `RfcRobotsTxtMiddleware` replaces Scrapy's built-in middleware. The middlewares in
-        `leaves.py` are added if a setting needs them. If the user has already given a middleware or
-        a subclass of it a position, it keeps that position. If the user disabled
-        `RfcRobotsTxtMiddleware`, no downloader middleware is added.
+        `leaves.py` are added if a setting needs them. If the user's settings already contain one of
+        our middlewares, or a subclass of it, its position does not change. If the user disabled
+        `RfcRobotsTxtMiddleware`, no downloader middlewares are added.
 
-        :param settings: the settings of the crawler, before they are frozen.
+        :param settings: the crawler's settings, before they are frozen.
         """
         position = _put_middleware(settings)
         if position is not None and _is_reactor_ready(settings):
-            # Check the settings early, because errors have a shorter traceback here.
+            # Check the settings now, because the traceback of an error is shorter here.
             read_settings(settings)
         for name, leaf in MIDDLEWARES.items():
             if not leaf.is_needed(settings[name]):
@@ -76,8 +76,8 @@ def _put_leaf(settings: BaseSettings, leaf: OptionalMiddleware, position: float)
 def _is_reactor_ready(settings: BaseSettings) -> bool:
     """Return whether the reactor is installed, or the crawl does not need one.
 
-    The first crawl of a `CrawlerProcess` applies the add-ons before it installs the reactor. If an
-    add-on raised an error at that time, the other crawls of the process would have no reactor.
+    The first crawl in a `CrawlerProcess` applies its add-ons before it installs the reactor. If an
+    add-on raised an error then, the other crawls in the process would not have a reactor.
     """
     return is_reactor_installed() or not settings.getbool("TWISTED_REACTOR_ENABLED", True)
 
@@ -120,8 +120,8 @@ def _put_scheduler(settings: BaseSettings) -> None:
     scheduler = class_of(settings["SCHEDULER"])
     if scheduler is Scheduler and settings[QUEUE] == OUR_QUEUE:
         return
-    # Imported only here, because this loads most of the package. Scrapy's download handlers load
-    # faster before that: they look at each module that is loaded.
+    # Import these here, because they load most of the package. Scrapy's download handlers would
+    # take longer to load afterwards, because they inspect every loaded module.
     from scrapy_robots_rfc.middleware.startup import has_our_queue  # noqa: PLC0415
     from scrapy_robots_rfc.scheduling.scheduler import scheduler_around  # noqa: PLC0415
 
@@ -130,5 +130,5 @@ def _put_scheduler(settings: BaseSettings) -> None:
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:
-    # Scrapy ignores a value whose priority is lower than that of the current one.
+    # Scrapy ignores a value if its priority is lower than the current value's priority.
     settings.set(name, value, max(settings.getpriority(name) or 0, _PRIORITY))

@@ -1,4 +1,4 @@
-"""The exceptions of this package."""
+"""The exceptions raised by this package."""
 
 import copyreg
 from typing import Any
@@ -9,18 +9,20 @@ from scrapy_robots_rfc.core.decision import Decision
 
 
 class RobotsError(Exception):
-    """The base class of all exceptions of this package. They can be copied and pickled."""
+    """The base class for all exceptions in this package. They can be copied and pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By default, unpickling calls the class with `args`, which most subclasses do not accept.
+        # By default, unpickling calls the class with `args`, which does not work for most
+        # subclasses.
         new: Any = copyreg.__newobj__  # type: ignore[attr-defined]
         return new, (type(self), *self.args), self.__dict__
 
 
 class SettingError(RobotsError, ValueError):
-    """Raised at start if the value of a setting or spider attribute is not accepted.
+    """Raised at startup if the value of a setting or spider attribute is not accepted.
 
-    :param key: the name of the setting or attribute, including the index or key of a wrong entry.
+    :param key: the name of the setting or attribute, including the index or key of an invalid
+        entry.
     :param value: the value of the setting or entry.
     :param accepted: a description of the accepted values.
     """
@@ -28,7 +30,7 @@ class SettingError(RobotsError, ValueError):
     def __init__(self, key: str, value: object, accepted: str) -> None:
         try:
             shown = repr(value)
-        except ValueError:  # Python refuses to print integers of several thousand digits
+        except ValueError:  # Python refuses to print integers with thousands of digits
             shown = "a value too long to be shown"
         super().__init__(f"{key} = {shown} is not accepted; it must be {accepted}")
         self.key: str = key
@@ -37,7 +39,7 @@ class SettingError(RobotsError, ValueError):
 
 
 class MissingPackageError(SettingError):
-    """Raised at start if a setting requires a package that is not installed."""
+    """Raised at startup if a setting requires a package that is not installed."""
 
     def __init__(self, key: str, value: object, package: str) -> None:
         super().__init__(key, value, "unset")
@@ -46,12 +48,12 @@ class MissingPackageError(SettingError):
 
 
 def error_of_component(key: str, value: object, accepted: str, error: Exception) -> SettingError:
-    """Return the error of a setting whose class cannot be loaded or created.
+    """Return the error for a setting whose class cannot be loaded or instantiated.
 
-    :param error: the exception that loading or creating the class raised.
+    :param error: the exception that was raised.
     """
     package = error.name if isinstance(error, ModuleNotFoundError) else None
-    # If the value begins with the name, the path is wrong, and no package is missing.
+    # If the value starts with this name, the path is wrong rather than a package missing.
     if package and not str(value).startswith(package):
         return MissingPackageError(key, value, package)
     return SettingError(key, value, f"{accepted} ({type(error).__name__}: {error})")
@@ -65,16 +67,16 @@ class StoreError(RobotsError):
 
 
 class AgentError(RobotsError, ValueError):
-    """Raised if ``robotstxt_user_agent`` or ``robots_declared_use`` in meta has the wrong type.
+    """Raised if ``robotstxt_user_agent`` or ``robots_declared_use`` in meta is of the wrong type.
 
-    The request fails. This is not an `IgnoreRequest`, because Scrapy would not log it.
+    The request fails. This is not an `IgnoreRequest`, because Scrapy would not log that.
     """
 
 
 class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - like IgnoreRequest
     """Passed to the errback of a request that is disallowed (RFC 9309, 2.2.2 and 2.3.1.4).
 
-    :param decision: the decision, including its reason and rule.
+    :param decision: the decision, with its reason and rule.
     :param why: a human-readable reason, such as ``robots.txt line 3: Disallow: /x``.
     :param by: the file or header that disallows the page.
     """
@@ -88,14 +90,14 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - like IgnoreR
 class UnreachableError(RobotsError):
     """Raised in ``scrapy shell`` and ``scrapy fetch`` if the robots.txt is unreachable.
 
-    This is not an `IgnoreRequest`, because these commands would not show it.
+    This is not an `IgnoreRequest`, because these commands would not show that.
     """
 
 
 class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - like IgnoreRequest
     """Passed to the errback of a request if the spider closes before the request can be sent.
 
-    Requests from the scheduler do not fail with this error, but return to the scheduler.
+    Requests from the scheduler do not fail with this error. They return to the scheduler instead.
     """
 
 
@@ -108,4 +110,4 @@ class ForeignAnswerError(RobotsError):
 
 
 class DecodingError(RobotsError):
-    """Raised if a robots.txt has an unknown content coding, or its data is damaged."""
+    """Raised if a robots.txt has an unknown content coding, or if its data is damaged."""

@@ -1,7 +1,7 @@
-"""Tables of optional components, called leaves, that are only loaded if a setting needs them.
+"""Tables of optional components, called leaves, which are only loaded if a setting needs them.
 
-A leaf is either a middleware or listens to signals. It only uses the public API. No other module
-imports a leaf, so it can be removed by deleting its files and its rows in this module.
+A leaf is either a middleware or a class that listens to signals. It only uses the public API. No
+other module imports a leaf, so it can be removed by deleting its files and its rows in this module.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from scrapy_robots_rfc.policy.origins import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
 #: Setting -> the path of the class to load if it is set. The class takes the crawler and its
-#: `Settings`, and connects to signals.
+#: `Settings`, and connects to signals itself.
 LEAVES = {
     "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.summary.Summary",
     "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
@@ -26,14 +26,14 @@ SOURCES = {
     "ROBOTS_EXEMPT": "scrapy_robots_rfc.fetching.overrides.Overrides",
     "ROBOTS_OVERRIDES": "scrapy_robots_rfc.fetching.overrides.Overrides",
 }
-#: The kind of statuses of a scheme -> the path of a function that adapts its download handler. It
-#: is called before the first robots.txt is fetched.
+#: The kind of statuses that a scheme uses -> the path of a function that adapts its download
+#: handler. It is called before the first robots.txt is fetched.
 TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.adapt"}
 
-#: The path of the class that coordinates turns between workers, loaded if they share a store.
+#: The path of the class that coordinates turns between workers. It is loaded if they share a store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
-#: The path of the class that checks the final URLs of pages, loaded if a third-party handler or
-#: middleware may follow redirects.
+#: The path of the class that checks the final URLs of pages. It is loaded if a third-party handler
+#: or middleware may follow redirects.
 FINAL_URLS = "scrapy_robots_rfc.middleware.final_url.FinalUrls"
 
 DOWNLOADER_MIDDLEWARES = "DOWNLOADER_MIDDLEWARES"
@@ -46,9 +46,9 @@ class OptionalMiddleware(NamedTuple):
 
     :param setting: the Scrapy setting that enables this kind of middleware.
     :param path: the import path of the class.
-    :param position: the position. For a downloader middleware, it is relative to the position of
+    :param position: the position. For a downloader middleware, it is relative to
         `RfcRobotsTxtMiddleware`.
-    :param empty: True if an empty list as the value of the setting also requires it.
+    :param empty: True if the middleware is also needed when the setting is an empty list.
     """
 
     setting: str
@@ -57,22 +57,22 @@ class OptionalMiddleware(NamedTuple):
     empty: bool = False
 
     def is_needed(self, value: object) -> bool:
-        """Return whether a value of the setting requires the middleware."""
+        """Return whether the setting's value requires the middleware."""
         return value is not None if self.empty else bool(value)
 
     def is_among(self, keys: Iterable[str | type]) -> bool:
-        """Return whether the middleware or a subclass of it is among the given classes."""
+        """Return whether the given classes include the middleware or a subclass of it."""
         kind = load_object(self.path)
         return any(is_kind(key, kind) for key in keys)
 
 
 #: Setting -> the middleware that it requires.
 MIDDLEWARES = {
-    # It is the closest one to the spider, so that it runs just before the callback.
+    # This is the middleware closest to the spider, so that it runs just before the callback.
     "ROBOTS_TAG_OBEY": OptionalMiddleware(
         "SPIDER_MIDDLEWARES", "scrapy_robots_rfc.RfcPageRulesMiddleware", 1000
     ),
-    # An empty list requires it too, because the spider or its requests may declare uses.
+    # It is also needed for an empty list, because the spider or its requests may declare uses.
     "ROBOTS_USE": OptionalMiddleware(
         DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
     ),
@@ -80,7 +80,7 @@ MIDDLEWARES = {
 
 
 def class_of(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
-    """Load a class, or return the key unchanged if that fails, because Scrapy reports the error."""
+    """Load a class, or return the key unchanged on failure, so that Scrapy reports the error."""
     try:
         return load_object(key)
     except (AttributeError, ImportError, NameError, TypeError, ValueError):
@@ -88,7 +88,7 @@ def class_of(key: str | type) -> Any:  # noqa: ANN401 - the class or the key
 
 
 def is_kind(key: str | type, kind: type) -> bool:
-    """Return whether a key is the class `kind`, a subclass of it, or the path of one."""
+    """Return whether a key is `kind`, a subclass of it, or the import path of either."""
     key_class = class_of(key)
     return isinstance(key_class, type) and issubclass(key_class, kind)
 
@@ -97,7 +97,7 @@ _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 
 
 def load_needed(table: Mapping[str, str], settings: Settings) -> list[Any]:
-    """Load the classes in a table whose setting is set, without duplicates."""
+    """Load all classes in a table whose setting is set, without duplicates."""
     paths = [path for key, path in table.items() if value_of(settings, key)]
     return [load_object(path) for path in dict.fromkeys(paths)]
 

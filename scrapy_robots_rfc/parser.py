@@ -13,7 +13,7 @@ from scrapy_robots_rfc.settings import BY_FIELD, TABLE, read_row
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Crawlers that use our middleware, or that were already warned about ignored settings.
+#: Crawlers that use our middleware, or that have already warned about ignored settings.
 checked_crawlers: WeakSet[Crawler] = WeakSet()
 
 _MAX_SIZE = BY_FIELD["max_size"]
@@ -23,7 +23,7 @@ class RfcRobotParser(RobotParser):
     """A parser for Scrapy's ROBOTSTXT_PARSER setting.
 
     :param robotstxt_body: the file, which may contain any bytes.
-    :param max_size: the maximum size in bytes, at least 512,000 (RFC 9309, 2.5).
+    :param max_size: the maximum size in bytes, which must be at least 512,000 (RFC 9309, 2.5).
     """
 
     def __init__(self, robotstxt_body: bytes, *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
@@ -35,8 +35,8 @@ class RfcRobotParser(RobotParser):
         """Parse a file up to ROBOTS_MAX_SIZE.
 
         :param crawler: the crawler, or `None` to use the default settings.
-        :raises SettingError: if the value of ROBOTS_MAX_SIZE is not accepted. This happens at start
-            because Scrapy's middleware creates a parser at that time.
+        :raises SettingError: if the value of ROBOTS_MAX_SIZE is not accepted. This is raised at
+            startup, when Scrapy's middleware creates a parser.
         """
         if crawler is None:
             return cls(robotstxt_body)

@@ -1,4 +1,4 @@
-"""The settings of this package, with their defaults and the values they accept.
+"""The settings for this package, with their defaults and accepted values.
 
 If a value is not accepted, the crawl does not start. docs/settings.md describes each setting.
 """
@@ -32,7 +32,7 @@ from scrapy_robots_rfc.policy.pacing import Bound, CrawlDelayOver
 
 _T = TypeVar("_T")
 
-#: A value that the user set, which may have any type.
+#: A value set by the user, which may have any type.
 Value: TypeAlias = Any
 
 #: The maximum for ROBOTS_CACHE_MAX_AGE, in seconds. "Crawlers SHOULD NOT use the cached version for
@@ -49,7 +49,7 @@ PARSER_ACCEPTED = (
     "a subclass of scrapy.robotstxt.RobotParser or its import path, such as"
     " 'scrapy.robotstxt.ProtegoRobotParser'"
 )
-#: Entry of ROBOTS_TAG_OBEY -> the sources of such rules, as named in stat keys.
+#: Entry in ROBOTS_TAG_OBEY -> the places where such a rule may appear, as named in stat keys.
 PAGE_RULES: dict[str, tuple[str, ...]] = {
     "nofollow": ("header", "meta"),
     "noindex": ("header", "meta"),
@@ -58,7 +58,7 @@ PAGE_RULES: dict[str, tuple[str, ...]] = {
 # An option of ROBOTS_REPORT that FEEDS does not have.
 _ALLOWED = "allowed"
 
-# Parts of the descriptions of accepted values.
+# Text for the descriptions of accepted values.
 _LIST = "a list or a comma-separated string of"
 _DICT = "a dict or a JSON object that maps"
 _ORIGIN = "'https://example.com' or 'https://example.com:8443'"
@@ -72,7 +72,7 @@ _REPORT = (
 )
 _FEED = "a dict of feed options, such as {'format': 'csv'}; 'allowed' must be True or False"
 
-#: The exceptions that mean that a value is not accepted.
+#: Exceptions that mean a value is not accepted.
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 
 
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
     :param key: the name of the setting.
     :param default: the default value.
     :param accepted: a description of the accepted values, for error messages.
-    :param read: a function that converts the user's value, or raises one of `_WRONG`.
+    :param read: a function that converts the user's value, or raises an exception in `_WRONG`.
     """
 
     key: str
@@ -94,10 +94,10 @@ class Setting(NamedTuple):
 def _number(
     low: float, high: float = math.inf, *, above: bool = False, whole: bool = False
 ) -> Callable[[Value], float]:
-    """Return a reader of numbers from `low` to `high`.
+    """Return a reader for numbers from `low` to `high`.
 
-    :param above: do not accept `low` itself.
-    :param whole: only accept integers.
+    :param above: True to reject `low` itself.
+    :param whole: True to only accept integers.
     """
 
     def read(value: Value) -> float:
@@ -126,7 +126,7 @@ def _boolean(value: object) -> bool:
 
 
 def _entry(key: object, value: Value, accepted: str, read: Callable[[], _T]) -> _T:
-    """Read an entry of a list or dict, so that an error only shows this entry.
+    """Read an entry in a list or dict, so that error messages only show this entry.
 
     :param key: the index or key of the entry.
     """
@@ -139,11 +139,11 @@ def _entry(key: object, value: Value, accepted: str, read: Callable[[], _T]) -> 
 def _each(
     read: Callable[[Value], object], accepted: str, into: type = tuple
 ) -> Callable[[Value], Any]:
-    """Return a reader of lists, which may also be JSON or comma-separated strings.
+    """Return a reader for lists, which may also be JSON or comma-separated strings.
 
-    :param read: the reader of an entry.
+    :param read: the reader for an entry.
     :param accepted: a description of the accepted entries.
-    :param into: the type of the result.
+    :param into: the type to convert the result to.
     """
 
     def read_all(value: Value) -> object:
@@ -249,12 +249,12 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
     return read
 
 
-# The fields of `Settings` have their definition as a default. Any hides that it has another type.
+# The default of each field in `Settings` is its definition. `Any` hides that the types differ.
 _setting: Any = Setting
 
 
 class Settings(NamedTuple):
-    """The validated settings of a crawl. Times are in seconds, and sizes in bytes."""
+    """A crawl's validated settings. Times are in seconds, and sizes in bytes."""
 
     # fmt: off
     obey: bool = _setting("ROBOTSTXT_OBEY", False, "True or False", _boolean)
@@ -342,34 +342,34 @@ class Settings(NamedTuple):
     # fmt: on
 
     def __repr__(self) -> str:
-        return "Settings(...)"  # the addresses of stores and reports may contain passwords
+        return "Settings(...)"  # store and report addresses may contain passwords
 
     @property
     def report_allowed(self) -> bool:
-        """True if the report also contains allowed requests."""
+        """True if the report should also contain allowed requests."""
         return any(_boolean(options.get(_ALLOWED, False)) for options in self.report.values())
 
     def forbids(self, bound: Bound) -> bool:
-        """Return whether a site is disallowed because it asks for too long an interval."""
+        """Return whether a site is disallowed because the interval it asks for is too long."""
         too_long = 0 < self.crawl_delay_max < bound.seconds
         return too_long and self.crawl_delay_over is CrawlDelayOver.FORBID
 
 
-#: The definition of each field of `Settings`.
+#: Field of `Settings` -> its definition.
 BY_FIELD: dict[str, Setting] = Settings._field_defaults
-#: The definitions in the order of docs/settings.md.
+#: The definitions, in the same order as in docs/settings.md.
 TABLE = tuple(BY_FIELD.values())
 
 
 def read_settings(settings: BaseSettings) -> Settings:
-    """Read and validate the settings of a crawl.
+    """Read and validate a crawl's settings.
 
     :raises SettingError: if a value is not accepted.
     """
     try:
         read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
     except SettingError as error:
-        raise error.with_traceback(None) from None  # our frames would not help the user
+        raise error.with_traceback(None) from None  # our stack frames would not help the user
     if read.cache is None and settings["JOBDIR"]:
         read = read._replace(cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age > read.cache_max_age:
@@ -377,7 +377,7 @@ def read_settings(settings: BaseSettings) -> Settings:
         if settings.getpriority(row.key):
             accepted = f"{row.accepted}, {read.cache_max_age:g}"
             raise SettingError(row.key, settings[row.key], accepted)
-        # The user only set a maximum, which is below the default minimum.
+        # The user only set the maximum, and it is below the default minimum.
         read = read._replace(cache_min_age=read.cache_max_age)
     return read
 
@@ -390,7 +390,7 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the
     # Ignore Scrapy's own default for ROBOTSTXT_PARSER.
     value = settings[row.key] if settings.getpriority(row.key) else row.default
     read = row.read
-    if read in (_sites, _overrides):  # these accept schemes that the user added
+    if read in (_sites, _overrides):  # these also accept schemes that the user added
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
         return read(value)

@@ -1,4 +1,4 @@
-"""The signals of this package. See docs/spiders.md for examples."""
+"""The signals sent by this package. See docs/spiders.md for examples."""
 
 from pydispatch.dispatcher import (  # type: ignore[import-untyped]  # Scrapy's
     getAllReceivers,
@@ -8,12 +8,12 @@ from scrapy.signalmanager import SignalManager
 
 
 def has_receivers(manager: SignalManager, signal: object) -> bool:
-    """Return whether a signal has receivers, to avoid the cost of sending it if not."""
+    """Return whether a signal has any receivers. If not, sending it would be wasted time."""
     return any(liveReceivers(getAllReceivers(manager.sender, signal)))
 
 
 #: Sent when the fetch of a robots.txt has ended, with or without a file. Handlers may be
-#: coroutines. Waiting requests continue when all handlers have finished, or after ROBOTS_TIMEOUT.
+#: coroutines. Waiting requests continue once all handlers have finished, or after ROBOTS_TIMEOUT.
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int,
 #: or None if there was no response), `body` (bytes, or None if there is no file), `error` (the
 #: cause as a str, or None if the fetch was successful), `request` (the request that needed the
@@ -27,20 +27,20 @@ robots_fetched: object = object()
 #: Content-Encoding lines, as bytes), `cut_off` (True if the body was not read completely).
 robots_exchanged: object = object()
 
-#: Sent before a request is dropped, or an item because of a rule of its page (`Reason.PAGE`).
-#: Handlers must not be coroutines.
-#: Arguments: `request` (for an item, the request of its page), `decision` (`Decision`), `why`
+#: Sent before a request is dropped, or before an item is dropped because of its page
+#: (`Reason.PAGE`). Handlers must not be coroutines.
+#: Arguments: `request` (for an item, the request for its page), `decision` (`Decision`), `why`
 #: (str), `robots` (the `OriginPolicy` that decided, or None), `line` (the line number in robots.txt
 #: as an int, or None).
 request_disallowed: object = object()
 
-#: Sent before an allowed request is fetched, but only if ROBOTS_REPORT has the option `allowed`,
-#: because it slows down the crawl. Handlers must not be coroutines.
+#: Sent before an allowed request is fetched. Because it slows down the crawl, it is only sent if
+#: `allowed` is set in ROBOTS_REPORT. Handlers must not be coroutines.
 #: Arguments: the same as for `request_disallowed`.
 request_allowed: object = object()
 
-#: Internal. Sent when an attempt to get a robots.txt has ended, or a copy from the store is used,
-#: but not if the first attempt succeeds. Handlers must not be coroutines.
+#: Internal. Sent when an attempt to fetch a robots.txt has ended, or when a copy from the store is
+#: used, but not if the first attempt succeeds. Handlers must not be coroutines.
 #: Arguments: `robots` (the `OriginPolicy` that applies to the origin now), `fetch` (with
 #: `attempts`, `before` and `last` as they were before the attempt), `access` (the `Access`, or None
 #: if a copy from the store is used), `delays` (the seconds before each remaining attempt).

@@ -1,4 +1,4 @@
-"""The stat keys of this package, which docs/report.md describes."""
+"""The stat keys used by this package, which are described in docs/report.md."""
 
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -6,14 +6,14 @@ from weakref import WeakKeyDictionary, ref
 from scrapy.crawler import Crawler
 from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
-# Keys of Scrapy's built-in middleware, with the same meaning.
+# Keys from Scrapy's built-in middleware, with the same meanings.
 REQUEST_COUNT = "robotstxt/request_count"
 RESPONSE_COUNT = "robotstxt/response_count"
 RESPONSE_STATUS_COUNT = "robotstxt/response_status_count/{status}"
 EXCEPTION_COUNT = "robotstxt/exception_count/{exception}"
 FORBIDDEN = "robotstxt/forbidden"
 
-# Keys of this package.
+# Our own keys.
 ALLOWED = "robotstxt/allowed"
 FORBIDDEN_BY = "robotstxt/forbidden/{reason}"
 FORBIDDEN_REDIRECTS = "robotstxt/forbidden_redirects"
@@ -50,14 +50,15 @@ def of(crawler: Crawler) -> StatsCollector:
 
 
 class Counter:
-    """Increments the stats of a crawl.
+    """Increments a crawl's stats.
 
     Scrapy's `inc_value` is slow. If STATS_CLASS is one of Scrapy's own collectors, this class
     modifies the dict that `get_stats` returns instead.
     """
 
     def __init__(self, collector: StatsCollector) -> None:
-        # A collector refers to its crawler, which would then never leave `_COUNTERS`.
+        # A strong reference would keep the crawler in `_COUNTERS` forever, because the collector
+        # refers to it.
         self._collector = ref(collector)
         self._values: dict[str, Any] | None = None
         self.refresh()
@@ -80,7 +81,7 @@ _COUNTERS: WeakKeyDictionary[Crawler, Counter] = WeakKeyDictionary()
 
 
 def counter(crawler: Crawler) -> Counter:
-    """Return the counter of a crawl."""
+    """Return a crawl's counter."""
     existing = _COUNTERS.get(crawler)
     if existing is None:
         existing = _COUNTERS[crawler] = Counter(of(crawler))

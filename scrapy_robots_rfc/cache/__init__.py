@@ -1,1 +1,1 @@
-"""Copies of robots.txt files: in memory, in stores, and the locks of crawls that share a store."""
+"""Copies of robots.txt files, in memory and in stores, plus locks for crawls that share a store."""

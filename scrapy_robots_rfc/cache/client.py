@@ -1,8 +1,8 @@
-"""Connect a crawl to its store, which is read before each fetch and written afterwards.
+"""Connect a crawl to its store, which is read before each fetch and updated afterwards.
 
 The store is called in threads. If it fails, the crawl logs a warning and continues without it.
-Workers that share a store lock a file before fetching it, so that only one of them does. Times are
-on the clock of the crawl, except in the store, which has Unix timestamps.
+Workers that share a store lock a file before fetching it, so that only one of them fetches it.
+Times are on the crawl's own clock, except in the store, which contains Unix timestamps.
 """
 
 import logging
@@ -25,32 +25,33 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Timeout for a call of the store, in seconds. A store should have a shorter timeout of its own, so
-#: that its error can explain the failure.
+#: Timeout in seconds for a call to the store. The store itself should have a shorter timeout, so
+#: that its error message can explain the failure.
 CALL_TIMEOUT = 5.0
 #: Seconds to wait after a failed call before calling the same method again.
 RETRY_DELAY = 5.0
-#: Seconds without a failure after which the next failure is logged again.
+#: Number of seconds without a failure after which the next failure is logged again.
 QUIET = 60.0
-#: Seconds that the clock of another machine may be ahead.
+#: Maximum number of seconds that another machine's clock may be ahead.
 MAX_CLOCK_SKEW = 60.0
-#: Seconds by which the wait for a turn may exceed the longest interval. The store may return up to
-#: five seconds while another worker has the turn, and times are rounded.
+#: Maximum number of seconds by which the wait for a turn may exceed the longest interval. The store
+#: may return up to five seconds while another worker has the turn, and times are rounded.
 TURN_SLACK = 6.0
 #: Seconds after which a lease expires unless it is renewed.
 LEASE = 15.0
 #: Seconds between renewals of a lease.
 RENEW_INTERVAL = 5.0
-#: Seconds to wait for the lease of another worker before fetching the file anyway.
+#: Seconds to wait for another worker's lease before fetching the file anyway.
 LEASE_PATIENCE = 60.0
-#: Seconds to wait for the store to close. Usually this takes less than a millisecond.
+#: Maximum number of seconds to wait for the store to close, which usually takes less than a
+#: millisecond.
 CLOSE_TIMEOUT = 0.5
-#: Seconds between checks for running calls when the crawl ends, which add up to half a second.
+#: When the crawl ends, seconds between checks for running calls. They add up to half a second.
 _CLOSE_DELAYS = (0.01, 0.04, 0.15, 0.3)
 
 
 class Lookup(NamedTuple):
-    """The result of looking for an entry before a fetch.
+    """The result of looking up an entry before a fetch.
 
     :param entry: the newest entry, or `None` if there is none.
     :param is_fresh: True if the entry has not expired.
@@ -63,11 +64,11 @@ class Lookup(NamedTuple):
 
 
 class CacheClient:
-    """Calls the store of a crawl. Its coroutines do not raise errors of the store.
+    """Calls a crawl's store. Its coroutines do not raise errors from the store.
 
     :param store: an open store.
-    :param name: the name of the store in log messages, without credentials.
-    :param settings: the settings of the crawl.
+    :param name: the store's name in log messages, without credentials.
+    :param settings: the crawl's settings.
     :param count: a function that increments a stat.
     """
 
@@ -91,19 +92,19 @@ class CacheClient:
         self._threads = Threads(store.threads, runtime, "robots.txt store")
         # The origins whose files this crawl has locked.
         self._locked: set[Origin] = set()
-        # Origin -> the time since when another worker has locked its file.
+        # Origin -> the time when we first found its file locked by another worker.
         self._refused_since: dict[Origin, float] = {}
         self._warned_of_lease = False
         self._timer: Cancellable | None = None
-        # Method -> the time when it may be called again after a failure. They are tracked
-        # separately, because reads still work if the disk is full.
+        # Method -> the earliest time when it may be called again after a failure. Methods are
+        # tracked separately, because reads still work when the disk is full.
         self._not_before: dict[str, float] = {}
         self._silent_until = -math.inf
         self._running = 0
         self._closed = False
         self._warned_of_entry = False
 
-    # Looking up and publishing entries.
+    # Look up and publish entries.
 
     async def find_entry(self, origin: Origin, known: CacheEntry | None) -> Lookup:
         """Look for a fresh entry, and lock the file if there is none.
@@ -112,7 +113,7 @@ class CacheClient:
         """
         newest, is_fresh = await self._newest(origin, known)
         may_fetch = not is_fresh and await self.lock(origin)
-        if may_fetch and self.shared:  # the previous owner of the lock may have stored an entry
+        if may_fetch and self.shared:  # the lock's previous owner may have stored an entry
             newest, is_fresh = await self._newest(origin, newest)
         if is_fresh:
             self._runtime.spawn(self.unlock(origin))
@@ -131,19 +132,19 @@ class CacheClient:
     async def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
         """Store an entry and unlock the file.
 
-        :param stored: False if the site does not allow storing the file.
+        :param stored: False if the site does not allow us to store the file.
         """
         if stored:
             await self.save(origin, entry)
         elif entry.validity.unreachable_since is None:
-            # The previous entry must not be used anymore, not even while the file is unreachable.
+            # The previous entry must no longer be used, even while the file is unreachable.
             await self._drop(origin)
         await self.unlock(origin)
 
     # Entries.
 
     async def load(self, origin: Origin) -> CacheEntry | None:
-        """Return the stored entry of an origin, or `None` if it is missing or unreadable."""
+        """Return an origin's stored entry, or `None` if it is missing or unreadable."""
         key = str(origin)
         value = await self._call("get", self._store.get, key, default=None)
         if value is None:
@@ -159,13 +160,13 @@ class CacheClient:
                     "fetched again. Further unreadable copies are only counted",
                     self._name, key, error,
                 )  # fmt: skip
-            await self._drop(origin)  # do not count it again
+            await self._drop(origin)  # so that it is not counted again
             return None
         now = self._runtime.clock()
         date = self._runtime.date()
-        # If the clock of the other machine was ahead, the entry may seem to come from the future.
-        # Limit its times to the present, and fetch the file again if the difference is large.
-        # Otherwise, the entry would stay fresh until the clock of this machine has caught up.
+        # If the other machine's clock was ahead, the entry may seem to come from the future. Limit
+        # its times to the present, and fetch the file again if the difference is large. Otherwise,
+        # the entry would stay fresh until this machine's clock has caught up.
         shifted = entry.shifted(now - max(date, entry.fetched), now)
         is_from_future = entry.fetched > date + MAX_CLOCK_SKEW
         return shifted.expiring_by(now) if is_from_future else shifted
@@ -189,11 +190,12 @@ class CacheClient:
     async def lock(self, origin: Origin) -> bool:
         """Lock a file, and return whether this crawl should fetch it now.
 
-        If the store fails, or if another worker does not release its lease, this returns True too.
+        This also returns True if the store fails, or if another worker does not release its lease.
         """
         if not self.shared:
             return True
-        # Do this before the call, so that the lock is released if the crawl ends during the call.
+        # Do this before the call, so that the lock is also released if the crawl ends during the
+        # call.
         self._locked.add(origin)
         if self._timer is None:
             self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
@@ -204,7 +206,7 @@ class CacheClient:
         return True
 
     def _has_waited_enough(self, origin: Origin) -> bool:
-        """Return whether another worker has held a lease for longer than a fetch should take."""
+        """Return whether another worker has held the lease for longer than a fetch should take."""
         now = self._runtime.clock()
         if now - self._refused_since.setdefault(origin, now) < LEASE_PATIENCE:
             return False
@@ -229,7 +231,7 @@ class CacheClient:
         )
         if not has_lease:
             self._locked.discard(origin)  # another worker has it
-        elif origin not in self._locked:  # it was unlocked during the call
+        elif origin not in self._locked:  # we unlocked it during the call
             await self._release(origin)
 
     async def unlock(self, origin: Origin) -> None:
@@ -245,11 +247,11 @@ class CacheClient:
     # Turns.
 
     async def take_turn(self, origin: Origin, seconds: float) -> float | None:
-        """Take a turn like `SharedStore.take_turn`; return `None` if the store fails."""
+        """Take a turn like `SharedStore.take_turn`, or return `None` if the store fails."""
 
         def take() -> float:
             wait: float = self._store.take_turn(str(origin), self._owner, seconds)
-            # A longer wait means that the clock of the store is wrong, or that another crawl uses
+            # A longer wait means that the store's clock is wrong, or that another crawl is using
             # longer intervals.
             if 0 <= wait <= self._settings.crawl_delay_max + TURN_SLACK:
                 return wait
@@ -271,10 +273,10 @@ class CacheClient:
     async def _call(
         self, kind: str, function: Callable[..., _T], *arguments: object, default: _T
     ) -> _T:
-        """Call the store, unless the last call of this method has just failed.
+        """Call the store, unless the last call to this method has just failed.
 
         :param kind: the name of the method.
-        :param default: the result if the store is not called or fails.
+        :param default: the value to return if the store is not called, or if it fails.
         """
         now = self._runtime.clock()
         if self._closed or now < self._not_before.get(kind, now):
@@ -295,7 +297,7 @@ class CacheClient:
         return value
 
     def _failed(self, kind: str, error: Exception) -> None:
-        """Count a failure, and log it if it is the first one in a while."""
+        """Count a failure, and log it if there have been none for a while."""
         self._count(stats.STORE_ERRORS)
         now = self._runtime.clock()
         if now >= self._silent_until:
@@ -310,7 +312,7 @@ class CacheClient:
     async def close(self) -> None:
         """Wait briefly for running calls, release all locks and close the store.
 
-        If a call takes longer, the store is closed when that call ends.
+        If a call is still running after that, the store is closed once the call ends.
         """
         for seconds in _CLOSE_DELAYS:
             await self._runtime.sleep(seconds)  # this also lets spawned calls start

@@ -1,4 +1,4 @@
-"""The cached state of an origin's robots.txt, and how it is serialized for stores."""
+"""The cached state of an origin's robots.txt, and its serialization for stores."""
 
 import json
 import math
@@ -23,13 +23,13 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds to store an unreachable file if ROBOTS_UNREACHABLE_MAX_AGE is None. These are the 30 days
-#: that RFC 9309, 2.3.1.4 gives as an example.
+#: Seconds to keep an entry for an unreachable file if ROBOTS_UNREACHABLE_MAX_AGE is None. This is
+#: the 30 days that RFC 9309, 2.3.1.4 gives as an example.
 _UNREACHABLE_KEPT = 30 * 86_400.0
 
 
 class Validators(NamedTuple):
-    """Response headers that make the next request conditional (RFC 9110, 13.1).
+    """Response headers to use for a conditional request (RFC 9110, 13.1).
 
     :param url: the URL of the file after redirects. Only requests for this URL are conditional.
     :param etag: the ETag header, or `None` if the server did not send one.
@@ -42,16 +42,16 @@ class Validators(NamedTuple):
 
 
 class CacheEntry(NamedTuple):
-    """The cached state of one origin.
+    """The cached state of an origin.
 
-    Times are on the clock of the crawl in memory, and Unix timestamps in stores. `shifted` converts
-    between them.
+    In memory, times are on the crawl's own clock. In stores, they are Unix timestamps. `shifted`
+    converts between them.
 
-    :param validity: the outcome that applies, and until when.
+    :param validity: the outcome that applies, and when it expires.
     :param status: the HTTP status of the last fetch, or `None` if there was no response.
-    :param cause: a short description of how the last fetch ended.
+    :param cause: a short description of the last fetch's result.
     :param fetched: the time when the last fetch ended.
-    :param validators: the validators of the file.
+    :param validators: the file's validators.
     :param body: the decoded file, or `None` if there is none.
     :param lifetime: the freshness lifetime in seconds (RFC 9111, 4.2.1), or `None` if the server
         did not specify it.
@@ -69,21 +69,21 @@ class CacheEntry(NamedTuple):
 
     @property
     def for_all_routes(self) -> bool:
-        """True if the entry applies to every route, and not just to the proxy that was used."""
+        """True if the entry applies to all routes, not just to the proxy that was used."""
         return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
 
     def validators_for(self, url: str) -> Validators | None:
-        """Return the validators for a request, or `None` if they come from another URL."""
+        """Return the validators to send with a request, or `None` if they are for another URL."""
         validators = self.validators
         if self.body is None or validators is None or validators.url != url:
             return None
         return validators if validators.etag or validators.last_modified else None
 
     def shifted(self, seconds: float, latest: float = math.inf) -> Self:
-        """Convert the times of the entry to another clock.
+        """Convert the entry's times to another clock.
 
         :param seconds: the difference between the two clocks.
-        :param latest: an upper limit for times in the past, on the other clock.
+        :param latest: an upper limit for times that should be in the past, on the other clock.
         """
 
         def shift(time: float | None) -> float | None:
@@ -97,12 +97,12 @@ class CacheEntry(NamedTuple):
         return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
 
     def expiring_by(self, time: float) -> Self:
-        """Return the entry with an expiry time that is not later than the given time."""
+        """Return the entry, but make it expire no later than the given time."""
         until = min(self.validity.fresh_until, time)
         return self._replace(validity=self.validity._replace(fresh_until=until))
 
     def reviewed(self, now: float, limits: Settings) -> Self:
-        """Apply the settings of this crawl to an entry that another crawl may have stored."""
+        """Apply this crawl's settings to an entry that another crawl may have stored."""
         if self.cut is not None and self.cut < limits.max_size:  # this crawl needs more of the file
             return self.expiring_by(now)
         if self.status is not None and 400 <= self.status <= 499:
@@ -118,22 +118,22 @@ class CacheEntry(NamedTuple):
         return self._replace(validity=validity, body=None, validators=None, cut=None)
 
     def stored_for(self, now: float, limits: Settings) -> float:
-        """Return for how many seconds a store should keep the entry."""
+        """Return the number of seconds for which a store should keep the entry."""
         validity = self.validity
         ends = [now + 1.0, validity.fresh_until]
         if validity.confirmed is not None:
             ends.append(validity.confirmed + limits.stale_max_age)
-        if validity.unreachable_since is not None:  # remember since when, even after a restart
+        if validity.unreachable_since is not None:  # so that a restart does not reset the outage
             ends.append(now + (limits.unreachable_max_age or _UNREACHABLE_KEPT))
         return max(ends) - now
 
 
 class Fetched(NamedTuple):
-    """The result of one attempt to fetch a file.
+    """The result of an attempt to fetch a file.
 
     :param access: the outcome.
-    :param freshness: the freshness of the response, according to its headers.
-    :param validators: the validators of the file, if the server sent any.
+    :param freshness: the response's freshness, according to its headers.
+    :param validators: the file's validators, if the server sent any.
     :param confirmed: True if the cached file is still valid (304).
     """
 
@@ -152,18 +152,18 @@ def next_entry(
 ) -> CacheEntry:
     """Return the entry after an attempt.
 
-    :param old: the previous entry. If the file is unreachable, its file is kept.
-    :param since: the time of the first of several unreachable attempts, unless `old` has it.
+    :param old: the previous entry. Its file is kept if the new one is unreachable.
+    :param since: the time when the outage began, unless `old` already contains it.
     """
     validity = None if old is None else old.validity
-    # If an origin has no entry yet, its outage began with the first attempt.
+    # If an origin does not have an entry yet, its outage began with the first attempt.
     if since is not None and (validity is None or validity.unreachable_since is None):
         validity = validity or Validity(Outcome.UNREACHABLE, now)
         validity = validity._replace(unreachable_since=since)
     access = fetched.access
     lifetime = fetched.freshness.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
-        lifetime = old.lifetime  # a 304 without a lifetime does not change it (RFC 9111, 3.2)
+        lifetime = old.lifetime  # a 304 without a lifetime leaves it unchanged (RFC 9111, 3.2)
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
     new = renew(validity, access.outcome, now, limits, fresh_for)
     make_entry = partial(CacheEntry, new, access.status, access.cause, now)
@@ -181,12 +181,12 @@ def entry_for_route(
 ) -> CacheEntry:
     """Return a temporary entry after an attempt that failed because of a proxy or the crawl itself.
 
-    It contains the previous file, if there is one. It is not stored as the entry of the origin, so
-    that it does not start the time that counts for ROBOTS_UNREACHABLE_MAX_AGE.
+    It contains the previous file, if there is one. It does not become the origin's entry, so it
+    does not start the clock for ROBOTS_UNREACHABLE_MAX_AGE.
 
-    :param old: the entry of the origin.
+    :param old: the origin's entry.
     """
-    # Never allow everything because of such a failure, no matter how long it lasts.
+    # Never allow everything because of such a failure, however long it lasts.
     limits = limits._replace(unreachable_max_age=None)
     entry = next_entry(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
     if isinstance(access, Unreachable):
@@ -196,22 +196,23 @@ def entry_for_route(
     return entry._replace(validity=entry.validity._replace(outcome=outcome, fresh_until=now))
 
 
-# A serialized entry consists of a line of JSON metadata and the file, compressed together.
+# A serialized entry is a line of JSON metadata followed by the file, compressed together.
 
 #: The version of the format.
 VERSION = 1
-#: Larger entries are not compressed. This limits the size of the output of `decode`, which blocks
-#: the event loop for up to 8 ms.
+#: Larger entries are not compressed. This limits the amount of data that `decode` decompresses,
+#: which blocks the event loop for up to 8 ms.
 _MAX_COMPRESSED = 4 * 1024 * 1024
 _MAX_METADATA = 128 * 1024
-#: Maximum lengths of text from a site. A longer URL is omitted, and a longer cause is truncated.
+#: Maximum lengths for text from a site. A longer URL is omitted, and a longer cause is truncated.
 _MAX_URL = 8192
 _MAX_CAUSE = 200
 # An ETag or Last-Modified header: `"33a64df5"`.
 _HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")
 #: A limit for timestamps, far beyond the year 9999.
 _MAX_TIME = 1e13
-#: The fields of the metadata, in order. Those not in `_TEXTS` are numbers. Most are optional.
+#: The fields of the metadata, in order. Fields that are not in `_TEXTS` are numbers. Most fields
+#: are optional.
 _FIELDS = (
     "version", "outcome", "status", "cause", "fetched", "fresh_until", "confirmed",
     "unreachable_since", "lifetime", "cut", "url", "etag", "last_modified",
@@ -229,8 +230,8 @@ def encode(entry: CacheEntry) -> bytes:
 def decode(value: Any) -> CacheEntry:  # noqa: ANN401 - a store may return anything
     """Deserialize an entry.
 
-    :raises ValueError: if the value is damaged or has another version. The error message does not
-        contain any part of the value.
+    :raises ValueError: if the value is damaged or has a different version. The error message does
+        not contain any part of the value.
     """
     decompressor = zlib.decompressobj()
     try:
@@ -244,7 +245,7 @@ def decode(value: Any) -> CacheEntry:  # noqa: ANN401 - a store may return anyth
 
 
 def metadata_of(entry: CacheEntry) -> dict[str, Any]:
-    """Return everything but the file as JSON values, omitting fields that are `None`.
+    """Return everything except the file as JSON values, omitting fields that are `None`.
 
     Validators are also omitted if their URL is too long or contains a password.
     """
@@ -252,7 +253,7 @@ def metadata_of(entry: CacheEntry) -> dict[str, Any]:
     values["outcome"] = entry.validity.outcome.value
     values["cause"] = printable(entry.cause)[:_MAX_CAUSE]
     if entry.validators is not None and _may_be_shown(entry.validators.url):
-        # JSON does not support bytes, but any bytes can be decoded as Latin-1 and encoded again.
+        # JSON does not support bytes, but any bytes can be converted to Latin-1 text and back.
         values |= {
             key: value.decode("latin-1") if isinstance(value, bytes) else value
             for key, value in entry.validators._asdict().items()
@@ -261,7 +262,7 @@ def metadata_of(entry: CacheEntry) -> dict[str, Any]:
 
 
 def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
-    """Validate the metadata and the file from a store, and make an entry of them.
+    """Validate metadata and a file from a store, and create an entry from them.
 
     :raises Exception: if a value is missing or invalid.
     """
@@ -278,7 +279,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
     checks = (
         all(type(number) in (int, float) and abs(number) < _MAX_TIME for number in numbers),
         fields["version"] == VERSION,
-        # Crawls never store a failure of the crawl itself.
+        # Crawls never store their own failures.
         outcome is not Outcome.LOCAL,
         successful or not file,
         # The cause is logged, so it must not contain newlines or control characters.
@@ -297,7 +298,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
         cause,
         fields["fetched"],
         None if url is None else Validators(url, *headers),
-        file if successful else None,  # this may be an empty file
+        file if successful else None,  # it may be empty
         fields.get("lifetime"),
         fields.get("cut"),
     )

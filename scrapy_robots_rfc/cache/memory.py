@@ -1,8 +1,8 @@
-"""The in-memory cache of a crawl, which consists of two LRU tables.
+"""A crawl's in-memory cache, which consists of two LRU tables.
 
-The first table has the serialized entry of each origin. The second, smaller table has parsed files,
-which need more memory and slow down garbage collection. If a parsed file was dropped, the entry is
-parsed again when it is needed. That usually takes less than 0.1 ms.
+The first table contains each origin's serialized entry. The second, smaller table contains parsed
+files, which use more memory and slow down garbage collection. If a parsed file has been dropped,
+its entry is parsed again when needed, which usually takes less than 0.1 ms.
 """
 
 import pickle
@@ -16,23 +16,24 @@ from scrapy_robots_rfc.policy.origins import Origin
 
 _T = TypeVar("_T")
 
-#: Bytes of entries to allow per origin. Real files only need half of that on average, so the
-#: maximum number of origins is usually reached first.
+#: Memory to allow for each origin's entry, in bytes. On average, real files only need half of that,
+#: so the maximum number of origins is usually reached first.
 BYTES_PER_ORIGIN = 2560
-#: Minimum value for the maximum bytes of entries, because even a few files may be large.
+#: Lower bound for the maximum total size of entries in bytes, because even a few files may be
+#: large.
 MIN_BYTES = 16 * 1024 * 1024
 #: Maximum number of parsed files. Each garbage collection visits all of them.
 MAX_PARSED = 1000
-#: Maximum bytes of parsed files. Only hostile files reach it.
+#: Maximum total size of parsed files in bytes. Only hostile files reach it.
 MAX_PARSED_BYTES = 256 * 1024 * 1024
 
-#: Maximum bytes of a file that is parsed on the event loop, which takes up to 5 ms for a hostile
-#: file. Larger files are parsed in a thread by `FileReader`, because they may take a second.
+#: Maximum size in bytes of a file to parse on the event loop, which takes up to 5 ms for a hostile
+#: file. `FileReader` parses larger files in a thread, because they may take a second.
 LARGE = 16 * 1024
 
-#: Maximum bytes of an entry in addition to its serialized form.
+#: Maximum size of an entry in bytes, not including its serialized form.
 ENTRY_OVERHEAD = 650
-#: Maximum bytes of a parsed file, as a constant plus a multiple of the size of the file. A typical
+#: Maximum size of a parsed file in bytes, as a constant plus a multiple of the file size. A typical
 #: file only needs an eighth of that.
 VALUE_OVERHEAD = 1600
 PARSED_FACTOR = 40
@@ -40,16 +41,16 @@ PARSED_FACTOR = 40
 # Smaller entries are not compressed, because that would not save much.
 _COMPRESS_ABOVE = 900
 # Level 1 is faster than parsing a file again, but level 6 is not. A small window and small tables
-# are faster, because zlib clears them for each entry. They hardly affect the size.
+# are faster, because zlib clears them for each entry, and hardly affect the size.
 _LEVEL, _WINDOW, _MEMORY = 1, 12, 5
 
 # The garbage collector stops tracking plain tuples, but not `Origin`, which is equal to them. This
-# keeps garbage collection fast in a crawl of many origins.
+# keeps garbage collection fast in crawls with many origins.
 _Key: TypeAlias = tuple[str, str, int]
 
 
 class _Table(OrderedDict[_Key, tuple[_T, int]]):
-    """An LRU table that limits the number and the total weight of its values.
+    """An LRU table with a maximum size and a maximum total weight.
 
     All operations take constant time.
 
@@ -64,7 +65,7 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
         self._weight = 0
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value, and return the keys that were dropped to make room for it."""
+        """Set a value, and return the keys that had to be dropped to make room for it."""
         self.drop(key)
         self[key] = value, weight
         self._weight += weight
@@ -83,13 +84,13 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
 
 
 class MemoryCache:
-    """The in-memory cache of a crawl. Its values are `OriginPolicy` objects.
+    """A crawl's in-memory cache. Its values are `OriginPolicy` objects.
 
     :param origins: the maximum number of origins.
-    :param parse: a function that makes the value of an entry.
-    :param evicted: a function that is called for each origin that is dropped to make room.
+    :param parse: a function that creates the value for an entry.
+    :param evicted: a function to call for each origin that is dropped to make room.
     :param min_bytes: see `MIN_BYTES`.
-    :param parsed: the maximum number of parsed values, and their maximum bytes.
+    :param parsed: the maximum number of parsed values, and their maximum total size in bytes.
     """
 
     def __init__(
@@ -113,9 +114,9 @@ class MemoryCache:
         return len(self._entries)
 
     def get(self, origin: Origin) -> Any:  # noqa: ANN401 - an `OriginPolicy`
-        """Return the value of an origin, which may have expired.
+        """Return an origin's value, which may have expired.
 
-        :returns: `None` if there is no entry, or if its file is large and must be parsed again.
+        :returns: `None` if there is no entry, or if the file is too large to parse here.
         """
         item = self._values.get(origin)
         if item is not None:
@@ -133,7 +134,7 @@ class MemoryCache:
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
-        """Return the entry of an origin, or `None` if there is none."""
+        """Return an origin's entry, or `None` if there is none."""
         stored = self._entries.get(origin)
         return None if stored is None else self._unpack(origin, stored[0][0])
 
@@ -141,12 +142,12 @@ class MemoryCache:
         self._entries.move_to_end(origin)
         if not data.startswith(pickle.PROTO):  # it is compressed
             data = zlib.decompress(data, _WINDOW)
-        entry: CacheEntry = pickle.loads(data)  # noqa: S301 - `put` made it
+        entry: CacheEntry = pickle.loads(data)  # noqa: S301 - created by `put`
         return entry
 
     def put(self, origin: Origin, value: object, entry: CacheEntry) -> None:
         """Store a value and its entry."""
-        key = origin[:]  # convert it to a plain tuple
+        key = origin[:]  # convert to a plain tuple
         data = pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
         if len(data) > _COMPRESS_ABOVE:
             packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)

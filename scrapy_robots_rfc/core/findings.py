@@ -182,18 +182,19 @@ class Explanation(NamedTuple):
         """A human-readable explanation of why this group applies."""
         why_no_group = "this crawler has no product token"
         if self.crawler_tokens:
-            why_no_group = f"no group names {' or '.join(self.crawler_tokens)}"
+            why_no_group = f"no group matches {' or '.join(self.crawler_tokens)}"
         if self.token is None:
-            return f"none: {why_no_group}, and there is no group for all crawlers (*)"
+            return f"none, because {why_no_group} and there is no group for all crawlers (*)"
         missing: list[str] = []
         for name in self.crawler_tokens:
             spellings = [spelling for spelling, _ in crawler_keys(name)]
             if self.token in spellings:
                 missing += spellings[: spellings.index(self.token)]
-                exception = f"; no group names {' or '.join(missing)}" if missing else ""
-                return f"{self.token}, named in the file{exception}"
+                if not missing:
+                    return f"{self.token}, named in the file"
+                return f"{self.token}, because no group matches {' or '.join(missing)}"
             missing.append(name)
-        return f"all crawlers (*): {why_no_group}"
+        return f"all crawlers (*), because {why_no_group}"
 
 
 @lru_cache(maxsize=64)  # `check` may explain many URLs from a few files

@@ -292,10 +292,10 @@ def _check_record(line: Line) -> Iterator[Finding]:
     elif line.key == "crawl-delay":
         yield from _check_delay(line)
     elif line.key == "request-rate" and parse_rate(line.value) is None:
-        effect = "ignored, because it is not a number of requests per number of seconds"
+        effect = "ignored, because it is not a valid request rate"
         yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example="Request-rate: 1/5")
     elif line.key == "visit-time" and parse_window(line.value) is None:
-        effect = "ignored, because it is not a time of day"
+        effect = "ignored, because it is not a valid time window"
         yield _make_finding(
             Code.INVALID_VALUE, line, effect=effect, example="Visit-time: 0600-0845"
         )
@@ -326,7 +326,7 @@ def _check_delay(line: Line) -> Iterator[Finding]:
     largest = parse_delay(line.value)
     if largest is None:
         is_negative = "-" in line.value
-        effect = f"ignored, because it {'is negative' if is_negative else 'has no number'}"
+        effect = f"ignored, because it {'is negative' if is_negative else 'contains no number'}"
         example = "Crawl-delay: 10"
     else:
         effect = "not a plain number, so the largest number in it is used"

@@ -66,7 +66,7 @@ class Text(NamedTuple):
     meant: str
 
 
-_AGENT_ABOVE = "a line `User-agent: *` above it"
+_AGENT_ABOVE = "a `User-agent: *` line above it"
 _AS_UTF8 = "the file saved as UTF-8"
 _NO_GROUP = "because there is no user-agent line above it"
 
@@ -86,8 +86,8 @@ _ERRORS: dict[Flag | Code, Text] = {
         "serve a plain text file, or return 404 if the site has no robots.txt",
     ),
     Code.NOT_TEXT: Text(
-        "a binary file, or UTF-16 or UTF-32 without a byte order mark; crawlers cannot read it and"
-        " allow everything",
+        "a binary file, or UTF-16 or UTF-32 without a byte order mark, so crawlers cannot read it"
+        " and allow everything",
         _AS_UTF8,
     ),
     Code.FILE_TOO_LONG: Text(
@@ -157,7 +157,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
         "a rule above it, such as an empty `Disallow:`",
     ),
     Code.NAMED_TWICE: Text(
-        "these rules and the rules of line {above} both apply (RFC 9309, 2.2.1), but some crawlers"
+        "these rules and the rules from line {above} all apply (RFC 9309, 2.2.1), but some crawlers"
         " only use one of the groups",
         "one group with the rules of both",
     ),
@@ -190,7 +190,7 @@ _NOTICES: dict[Flag | Code, Text] = {
         "it has the same rules as the group on line {above} (RFC 9309, 2.2.1)", "one group"
     ),
     Code.POLICY_GROUP: Text(
-        "not a crawler; its rules define which pages may be used for `{label}`", ""
+        "this is not a crawler, but its rules define which pages may be used for `{label}`", ""
     ),
     Code.NO_RULES: Text(
         "everything is allowed, because the group has no rules (RFC 9309, 2.2.2)",

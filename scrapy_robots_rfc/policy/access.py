@@ -1,4 +1,4 @@
-"""Interpret a robots.txt response and decide how long the result holds (RFC 9309, 2.3.1 and 2.4).
+"""Interpret a robots.txt response and decide how long to use it (RFC 9309, 2.3.1 and 2.4).
 
 Times are seconds on a monotonic clock, unless noted otherwise. `fetching/` makes the requests.
 """
@@ -17,7 +17,7 @@ from scrapy_robots_rfc.settings import Settings
 #: Maximum delay from a Retry-After header, in seconds.
 MAX_RETRY_AFTER = 300.0
 
-#: A function that returns all lines of a header, given its name.
+#: A function that takes the name of a header and returns all of its lines.
 HeaderLines: TypeAlias = Callable[[bytes], Sequence[bytes]]
 
 #: Maximum number of redirects (2.3.1.2: "at least five consecutive redirects").
@@ -25,7 +25,7 @@ MAX_REDIRECTS = 5
 
 
 class Outcome(enum.Enum):
-    """The access results of RFC 9309, 2.3.1, and `LOCAL`. The values appear in stat keys."""
+    """The access results from RFC 9309, 2.3.1, plus `LOCAL`. The values appear in stat keys."""
 
     #: The rules apply (2.3.1.1).
     SUCCESSFUL = "successful"
@@ -49,7 +49,7 @@ _EXPLAINED = {
 }
 
 
-# The field `outcome` of the following classes is a constant.
+# In the following classes, the `outcome` field is a constant.
 
 
 class Successful(NamedTuple):
@@ -83,8 +83,9 @@ class Unreachable(NamedTuple):
     :param status: the status of the response, or `None` if there was no response.
     :param cause: a short description of the cause.
     :param retry_after: the Retry-After delay in seconds, or `None` if the server did not send one.
-    :param hopeless: True if an immediate retry is useless, for example if the host does not exist.
-    :param route: True if only the proxy or account failed, and not the site.
+    :param hopeless: True if retrying right away is pointless, for example because the host does not
+        exist.
+    :param route: True if the proxy or account failed rather than the site.
     """
 
     status: int | None
@@ -96,7 +97,7 @@ class Unreachable(NamedTuple):
 
 
 class Local(NamedTuple):
-    """The crawl itself failed, for example because of a middleware, and not the site.
+    """The crawl itself failed rather than the site, for example because of a middleware.
 
     :param cause: a description of the failure.
     :param advice: what the user can do about it.
@@ -117,10 +118,10 @@ class Local(NamedTuple):
 
 Access = Successful | Unavailable | Unreachable | Local
 
-#: The status of a proxy that requires credentials. Sites never send it (RFC 9110, 15.5.8).
+#: The status that proxies send if they require credentials. Sites never send it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-#: Statuses whose Location header is followed (2.3.1.2). For 300, it has the server's preferred
+#: Statuses whose Location header is followed (2.3.1.2). For 300, it contains the server's preferred
 #: choice (RFC 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
@@ -133,7 +134,7 @@ def _no_cookie(_url: str) -> bytes:
 
 
 class FetchStep(NamedTuple):
-    """The next request of a fetch that may involve redirects.
+    """The next request in a fetch, which may involve redirects.
 
     :param url: the URL to request, without userinfo.
     :param seen: the URL and Cookie header of each previous request.
@@ -171,7 +172,8 @@ class FetchStep(NamedTuple):
         if http_status == PROXY_REFUSES:
             cause = "407 Proxy Authentication Required"
             return Unreachable(status, cause, hopeless=True, route=True)
-        # A 304 to an unconditional request means that the file exists, but its rules are unknown.
+        # A 304 response to an unconditional request means that the file exists, but its rules are
+        # unknown.
         if http_status == 304 or http_status in unreachable_statuses:
             return Unreachable(status, str(status))
         if http_status in _REDIRECTS:
@@ -198,9 +200,10 @@ class FetchStep(NamedTuple):
 
 
 def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str | None:
-    """Return the URL in a Location header without userinfo and fragment, or `None` if unusable.
+    """Return the URL from a Location header, or `None` if it is unusable.
 
-    A redirect may only change the scheme between http and https.
+    The userinfo and fragment are removed. A redirect cannot change the scheme, except between http
+    and https.
 
     :param url: the requested URL.
     :param location: the Location header, if any.
@@ -230,14 +233,14 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
 
 
 class Validity(NamedTuple):
-    """The result that currently applies to an origin, and how long it does.
+    """The result that currently applies to an origin, and for how long.
 
     :param outcome: the result on which decisions are based.
     :param fresh_until: the time when the result expires.
     :param confirmed: the time when the current file was last fetched or confirmed, or `None` if
         there is no file.
-    :param unreachable_since: the time when the first of several consecutive unreachable fetches
-        ended, or `None` if the last fetch was not unreachable.
+    :param unreachable_since: the time when the file was first found to be unreachable, or `None` if
+        the last fetch was not unreachable.
     """
 
     outcome: Outcome
@@ -247,7 +250,7 @@ class Validity(NamedTuple):
 
     @property
     def stale(self) -> bool:
-        """True if an expired file is still used because it is unreachable."""
+        """True if an expired file is still in use because a newer one is unreachable."""
         return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
 
@@ -263,7 +266,7 @@ def renew(
     :param old: the validity before the fetch, which may have expired, or `None` for a new origin.
     :param fetched: the outcome of the fetch.
     :param fresh_for: the freshness lifetime from the response headers in seconds, or `None` if they
-        do not specify any.
+        do not specify one.
     """
     if fetched is not Outcome.UNREACHABLE:
         age = limits.cache_max_age
@@ -282,7 +285,7 @@ def renew(
 
 
 def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
-    """Apply the settings of this crawl to a stored validity, without extending it.
+    """Apply this crawl's settings to a stored validity, without extending it.
 
     :param fetched: the time when the fetch ended.
     """
@@ -303,28 +306,28 @@ def backoff_delays(
     """Return the delay in seconds before each remaining attempt.
 
     :param attempts: the number of attempts before the one that just failed.
-    :param retry_after: the Retry-After delay in seconds. It only extends the first delay.
+    :param retry_after: the Retry-After delay in seconds. It only affects the first delay.
     """
     delays = settings.unreachable_backoff[attempts:]
     return (with_retry_after(delays[0], retry_after), *delays[1:]) if delays else ()
 
 
 def with_retry_after(seconds: float, retry_after: float | None) -> float:
-    """Extend a delay to the Retry-After delay, but at most to `MAX_RETRY_AFTER`."""
+    """Extend a delay to match Retry-After, up to a maximum of `MAX_RETRY_AFTER`."""
     return max(seconds, min(retry_after or 0.0, MAX_RETRY_AFTER))
 
 
-# Maximum number of seconds in a header. Larger numbers are reduced to this (RFC 9111, 1.2.2).
+# Maximum number of seconds in a header. Larger numbers are capped (RFC 9111, 1.2.2).
 _MAX_SECONDS = 2.0**31
-# Maximum number of bytes of a Cache-Control header to read.
+# Maximum number of bytes to read from a Cache-Control header.
 _MAX_CACHE_CONTROL = 8192
 
-# An element of a comma-separated list: `max-age=60`, `no-cache="a, b"`.
+# An element in a comma-separated list: `max-age=60`, `no-cache="a, b"`.
 _ELEMENT = re.compile(rb'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', re.DOTALL)
 # A number of seconds: `60`.
 _SECONDS = re.compile(rb"[0-9]+")
-# An ETag or Last-Modified that is safe to send back: `"33a64df5"`. Real ones are much shorter than
-# the limit.
+# An ETag or Last-Modified that is safe to send back: `"33a64df5"`. Real values are much shorter
+# than the limit.
 _VALIDATOR = re.compile(rb"[\t\x20-\x7e\x80-\xff]{1,1024}")
 
 
@@ -332,7 +335,7 @@ class Freshness(NamedTuple):
     """The freshness of a response according to its headers (RFC 9111).
 
     :param lifetime: the freshness lifetime in seconds (4.2.1), or `None` if it is not specified.
-    :param age: the time in seconds that the response spent in other caches (5.1).
+    :param age: how long the response has been in other caches, in seconds (5.1).
     :param stored: False if the response must not be stored (5.2.2.5).
     """
 
@@ -342,13 +345,14 @@ class Freshness(NamedTuple):
 
 
 # The following functions ignore malformed values. If a header or directive is repeated, they use
-# the first one (RFC 9111, 4.2.1), except that all Cache-Control lines form a single list.
+# the first one (RFC 9111, 4.2.1). The exception is Cache-Control, where all lines form a single
+# list.
 
 
 def freshness(lines: HeaderLines, now: float) -> Freshness:
     """Return the freshness of a response.
 
-    :param now: a Unix timestamp, which replaces a missing Date header.
+    :param now: the current time as a Unix timestamp, to use if there is no Date header.
     """
     directives = _directives(b",".join(lines(b"Cache-Control")))
     stored = b"no-store" not in directives
@@ -377,7 +381,7 @@ def _first(lines: HeaderLines, name: bytes) -> bytes:
 
 
 def etag(lines: HeaderLines) -> bytes | None:
-    """Return the ETag for If-None-Match (RFC 9110, 13.1.2). Ignore ``*``, which matches all."""
+    """Return the ETag for If-None-Match (RFC 9110, 13.1.2). Ignore ``*``, which matches any."""
     value = _first(lines, b"ETag")
     return value if _VALIDATOR.fullmatch(value) and value.strip() != b"*" else None
 
@@ -389,7 +393,7 @@ def last_modified(lines: HeaderLines) -> bytes | None:
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
-    """Return the directives of Cache-Control by name."""
+    """Return the Cache-Control directives, by name."""
     directives: dict[bytes, bytes] = {}
     for element in _ELEMENT.findall(cache_control[:_MAX_CACHE_CONTROL]):
         name, _, value = element.partition(b"=")
@@ -401,7 +405,7 @@ def _directives(cache_control: bytes) -> dict[bytes, bytes]:
 
 
 def retry_after(value: bytes | None, now: float) -> float | None:
-    """Return the delay in a Retry-After header in seconds (RFC 9110, 10.2.3).
+    """Return the delay from a Retry-After header, in seconds (RFC 9110, 10.2.3).
 
     :param value: the header, which is either a number of seconds or a date.
     :param now: the current time as a Unix timestamp.

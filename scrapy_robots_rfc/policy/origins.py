@@ -1,4 +1,4 @@
-"""Find the origin of a URL, and with it the robots.txt that applies (RFC 9309, 2.3).
+"""Find the origin of a URL, which determines the robots.txt file that applies (RFC 9309, 2.3).
 
 An origin is a scheme, host and port. RFC 9309 covers HTTP and FTP, and Gemini has a companion
 specification, "robots.txt for Gemini". Users can add more schemes with ROBOTS_SCHEMES.
@@ -14,18 +14,18 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 
 class Answers(enum.Enum):
-    """The kind of statuses that a scheme has, as named in ROBOTS_SCHEMES."""
+    """The kind of statuses that a scheme uses, as named in ROBOTS_SCHEMES."""
 
     #: The statuses of RFC 9110.
     HTTP = "http"
-    #: The statuses of Scrapy's FTP handler, which are 200, and 404 for the FTP reply 550.
+    #: The statuses that Scrapy's FTP handler returns, which are 200, and 404 for an FTP 550 reply.
     FTP = "ftp"
     #: The two-digit statuses of Gemini. A handler may also use HTTP statuses.
     GEMINI = "gemini"
 
 
 class Dialect(enum.Enum):
-    """The kind of rules that a file has, as named in ROBOTS_SCHEMES."""
+    """The kind of rules that a file contains, as named in ROBOTS_SCHEMES."""
 
     RFC9309 = "rfc9309"
     #: See `core/gemini.py`.
@@ -53,7 +53,7 @@ class Scheme(NamedTuple):
         return status
 
 
-# The first digit of a Gemini status -> the HTTP status with the same meaning. All others are
+# The first digit of a Gemini status -> the HTTP status with the same meaning. All other digits are
 # treated like 503.
 _GEMINI = {2: 200, 3: 302, 5: 404}
 
@@ -64,11 +64,11 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType({
     "ftp": Scheme(21, Answers.FTP),
     "gemini": Scheme(1965, Answers.GEMINI, Dialect.GEMINI),
 })  # fmt: skip
-#: A description of the accepted values in ROBOTS_SCHEMES.
+#: Describes the values that are accepted in ROBOTS_SCHEMES.
 SCHEME_ACCEPTED = (
-    "None to disable 'ftp' or 'gemini', or, for another scheme with a name in lower case, a dict"
-    " such as {'port': 8080}, to which 'answers': 'ftp' or 'gemini' and 'rules': 'gemini' may be"
-    " added"
+    "None to disable 'ftp' or 'gemini', or, for any other scheme with a lowercase name, a dict"
+    " such as {'port': 8080}, which may also contain 'answers': 'ftp' or 'gemini', and"
+    " 'rules': 'gemini'"
 )
 _SCHEME_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
 # Schemes that users cannot change. http and https always apply, and the others have no host.
@@ -76,9 +76,9 @@ _FIXED = {"http", "https", "data", "file", "mailto"}
 
 
 def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | None:
-    """Parse an entry of ROBOTS_SCHEMES.
+    """Parse an entry in ROBOTS_SCHEMES.
 
-    :param description: the description of the scheme, or `None` to ignore its robots.txt files.
+    :param description: the scheme's description, or `None` to ignore its robots.txt files.
     :returns: the scheme, or `None` if the description is `None`.
     :raises ValueError: if the name or the description is not accepted.
     :raises TypeError: if the description has the wrong type or keys.
@@ -95,7 +95,7 @@ def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | N
     return Scheme(port, Answers(answers), Dialect(rules))
 
 
-# A character that is not accepted in a host, because programs may interpret it differently.
+# A character that we reject in a host, because not all programs interpret it the same way.
 _NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
@@ -105,7 +105,7 @@ class Origin(NamedTuple):
     :param scheme: the scheme in lowercase, such as ``https``.
     :param host: the host in lowercase, IDNA-encoded and without a trailing dot. An IPv6 address is
         in its shortest form, without brackets.
-    :param port: the port, which is the default port of the scheme if the URL has none.
+    :param port: the port, or the scheme's default port if the URL does not contain one.
     """
 
     scheme: str
@@ -127,7 +127,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def of_parts(cls, parts: SplitResult, schemes: Mapping[str, Scheme]) -> Self | None:
-        """Return the origin of a URL that was parsed, as `of` does."""
+        """Return the origin of a URL that is already parsed; see `of`."""
         try:
             port = parts.port
             host = _normalize_host(parts.hostname or "", is_ipv6="[" in parts.netloc)
@@ -144,7 +144,7 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        # Always include the port of a scheme that the user added, since other programs do not know
+        # Always include the port if the user added the scheme, because other programs do not know
         # its default port.
         is_default = self.scheme in SCHEMES and self.port == SCHEMES[self.scheme].port
         return f"{self.scheme}://{host}" if is_default else f"{self.scheme}://{host}:{self.port}"
@@ -189,7 +189,7 @@ _PARAMS = re.compile(";[^/]*$")
 
 
 def other_reading(url: str) -> str | None:
-    """Return the URL that another program may request instead, or `None` if there is none.
+    """Return the URL that other software may request instead, or `None` if it is the same.
 
     Some download handlers and servers remove ``.`` and ``..`` from the path (RFC 3986, 5.2.4).
     Scrapy's FTP handler removes parameters and the query, decodes the path and merges slashes.
@@ -218,12 +218,12 @@ def _without_dot_segments(path: str) -> str:
         elif plain != ".":
             segments.append(segment)
     if plain in (".", ".."):
-        segments.append("")  # keep the final slash of a folder
+        segments.append("")  # keep a folder's trailing slash
     return f"/{'/'.join(segments)}"
 
 
 def join_url(base: str, reference: str) -> str:
-    """Resolve a reference like `urljoin`, but support all schemes.
+    """Resolve a reference like `urljoin`, but with support for all schemes.
 
     :raises ValueError: if the reference is not a URL.
     """
@@ -260,7 +260,7 @@ class Site(NamedTuple):
     def of(cls, text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Self:
         """Parse ``host`` or ``*.host``, optionally with a scheme, a port or both.
 
-        With a scheme but no port, the site has the default port.
+        If there is a scheme but no port, the site only covers the scheme's default port.
 
         :param schemes: the accepted schemes.
         :raises ValueError: if the text is malformed.
@@ -302,7 +302,7 @@ def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
 def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
     """Return the absolute URLs of sitemaps, without duplicates.
 
-    A sitemap must have http, https or the scheme of the robots.txt, so that a file such as
+    The scheme must be http, https or the scheme of the robots.txt file, so a URL such as
     ``file:///etc/passwd`` is ignored.
 
     :param values: the values of the Sitemap records, which may be malformed.
@@ -312,7 +312,7 @@ def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
     for value in values:
         try:
             url = join_url(base, value)
-        except ValueError:  # such as brackets without an IPv6 address
+        except ValueError:  # for example, it has brackets but no IPv6 address
             continue
         origin = Origin.of(url)
         if origin is not None and origin.scheme in ("http", "https", base.partition(":")[0]):

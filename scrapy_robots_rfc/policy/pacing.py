@@ -14,25 +14,25 @@ from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate
 from scrapy_robots_rfc.core.lines import Record
 
-#: The keys of the records that `pace_of` supports.
+#: The keys of records that `pace_of` supports.
 KEYS = ("crawl-delay", "request-rate")
 
 # Maximum number of time windows per file, because every request checks all of them. Real files
-# have one or two.
+# contain one or two.
 _MAX_WINDOWS = 16
 
 
 class CrawlDelayOver(enum.Enum):
-    """What to do if a site asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX."""
+    """How to handle sites that ask for an interval longer than ROBOTS_CRAWL_DELAY_MAX."""
 
     #: Use the maximum instead.
     CLAMP = "clamp"
-    #: Do not fetch any page of the site.
+    #: Do not fetch any pages from the site.
     FORBID = "forbid"
 
 
 class Bound(NamedTuple):
-    """The minimum interval between two requests, according to one record.
+    """The minimum interval between requests, as specified by one record.
 
     :param seconds: the interval in seconds, above 0 and possibly infinite.
     :param text: a human-readable description, such as ``Crawl-delay 10 s (robots.txt line 4)``.
@@ -57,7 +57,7 @@ class Pace(NamedTuple):
     bounds: tuple[Bound, ...]
 
     def merged_with(self, other: "Pace") -> "Pace":
-        """Return a pace with the bounds of both."""
+        """Return a pace that combines the bounds of both."""
         return _largest((*self.bounds, *other.bounds)) or self
 
     def bound(self, utc: time) -> Bound | None:
@@ -69,7 +69,7 @@ class Pace(NamedTuple):
 def inside(window: VisitTime, utc: time) -> bool:
     """Return whether a time of day is in a window.
 
-    A window that ends when it starts covers the entire day.
+    If the start and end times are the same, the window covers the entire day.
     """
     start, end = window.start, window.end
     if start < end:
@@ -80,7 +80,7 @@ def inside(window: VisitTime, utc: time) -> bool:
 def pace_of(records: Iterable[Record]) -> Pace | None:
     """Return the pace that a group asks for, or `None` if it does not ask for any.
 
-    :param records: the records of the group with a key in `KEYS`. Malformed records are ignored.
+    :param records: the group's records with a key in `KEYS`. Malformed records are ignored.
     """
     bounds = []
     for record in records:
@@ -118,7 +118,7 @@ def paces_of(
 
 
 def _largest(bounds: Iterable[Bound]) -> Pace | None:
-    """Return the largest bound of each window.
+    """Return the largest bound for each window.
 
     If there are too many windows, the remaining bounds apply all day.
     """
@@ -148,18 +148,18 @@ def pace_of_number(delay: object) -> Pace | None:
 class IntervalClock:
     """Tracks when the next request may be sent to a site.
 
-    It is unknown when exactly a request reaches the server, so the interval starts when the
+    We cannot tell exactly when a request reaches the server, so the interval starts when the
     response begins to arrive.
 
     :param last: the time when the last response began to arrive, or the last request failed.
-    :param outstanding: the requests that were started but have no response yet.
+    :param outstanding: the requests that have been started but not answered yet.
     """
 
     last: float = -math.inf
     outstanding: set[object] = field(default_factory=set)
 
     def answered(self, request: object, now: float) -> None:
-        """Record that the response to a request begins to arrive, or that the request failed."""
+        """Record that the response to a request has begun to arrive, or that the request failed."""
         if request in self.outstanding:
             self.outstanding.remove(request)
             self.last = max(self.last, now)

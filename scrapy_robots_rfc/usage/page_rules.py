@@ -1,7 +1,7 @@
-"""Apply the robots meta tags, X-Robots-Tag headers and link attributes of pages.
+"""Apply robots meta tags, X-Robots-Tag headers and link attributes from pages.
 
-Several limits make sure that a hostile page does not block the event loop for more than about
-20 ms. `rules.py` parses the rules.
+Several limits ensure that a hostile page cannot block the event loop for more than about 20 ms.
+`rules.py` parses the rules.
 """
 
 import logging
@@ -34,45 +34,46 @@ from scrapy_robots_rfc.usage.rules import PageRules, parse_rules
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: The meta key of a response that contains the rules of its page.
+#: The meta key on a response that contains the rules from its page.
 RULES_KEY = "robots_tag"
-#: The meta key that disables the rules of a page, and exempts a request from the rules of its page.
+#: The meta key that exempts a request from the rules on the page it comes from, and disables the
+#: rules on the page it fetches.
 EXEMPT_KEY = "dont_obey_robots_tag"
-# Maximum number of characters of a header or meta tag in the log and the report.
+# Maximum number of characters to show from a header or meta tag in the log and the report.
 _MAX_SHOWN = 200
 _BY_LINK = "link-nofollow"
-# The first word of the place of a rule -> its source in stat keys.
+# First word of the place where a rule was found -> the source in stat keys.
 _SOURCES = {"X-Robots-Tag:": "header", "meta": "meta", "rel": "link"}
 
-#: Maximum number of characters of a document to read.
+#: Maximum number of characters to read from a document.
 MAX_DOCUMENT = 1_048_576
-#: Maximum number of `<` characters, and of `=` characters. Reading 40,000 takes 10 ms. A typical
-#: document of 1 MiB has 25,000 of each.
+#: Maximum number of `<` characters, and of `=` characters. Reading 40,000 takes 10 ms. A typical 1
+#: MiB document contains 25,000 of each.
 MAX_MARKS = 40_000
-#: Maximum number of meta tags and links in a document, and their maximum total length.
+#: Maximum number of meta tags and links to read from a document, and their maximum total length.
 MAX_TAGS, MAX_TAG_CHARACTERS = 3000, 196_608
 # Tags longer than this are ignored if they have about a hundred attributes or more, because lxml
-# takes quadratic time to parse them.
+# needs quadratic time to parse them.
 _LONG_TAG = 1000
 _CROWDED = re.compile(r"(?:[^\s/=]*+[\s/=]++){100}")
-# Maximum number of characters to pass to canonicalize_url. For each link, this includes the site
-# and an eighth of the base URL. A short URL takes 0.05 ms, and a non-ASCII host of 1,000 characters
-# takes 2 ms.
+# Maximum number of characters to pass to canonicalize_url. The site and an eighth of the base URL
+# are also counted for each link. A short URL takes 0.05 ms, and a non-ASCII host with 1,000
+# characters takes 2 ms.
 _MAX_CANONICAL = 4096
 _BASE_SHARE = 8
-# Values of `rel` for links that the page does not endorse (HTML, 4.6.7). Scrapy's `Link.nofollow`
-# only supports the first one.
+# `rel` values for links that the page does not endorse (HTML, 4.6.7). Scrapy's `Link.nofollow` only
+# supports the first one.
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
 
-# The following expressions never backtrack. Unclosed tags extend to the end of the document. This
-# is why the time grows linearly with the number of `<` and `=`.
-# The end of a tag name, which "meta" has in "<meta name=..." but not in "<metadata>".
+# The following expressions never backtrack. Because an unclosed tag extends to the end of the
+# document, they run in linear time in the number of `<` and `=`.
+# The end of a tag name: after "meta" in "<meta name=...", but not in "<metadata>".
 _NAME_ENDS = r"(?![^\s/>])"
-# The attributes of a tag, up to its ">": ' name="a>b" content=c'.
+# A tag's attributes, up to its ">": ' name="a>b" content=c'.
 _ATTRIBUTES = r"""(?:[^>=]++|=++\s*+(?:"[^"]*+"|'[^']*+')?+)*+"""
 # A comment without its "<": "!-- a -->".
 _COMMENT = r"!--(?:-?>|.*?--!?>|.*)"
-# An element whose content is ignored: "script>if (a<b)</script>", or "script/>" in XHTML.
+# An element whose content we ignore: "script>if (a<b)</script>", or "script/>" in XHTML.
 _OPAQUE = "|".join(
     rf"{name}{_NAME_ENDS}{_ATTRIBUTES}"
     rf"(?:(?<=/)>|>(?:[^<]++|<(?!/{name}{_NAME_ENDS}))*+(?:</{name}[^>]*+>?+)?+)?+"
@@ -105,7 +106,7 @@ _Tag: TypeAlias = re.Match[str]
 
 
 class Page:
-    """The tags of a page. The head is scanned first, and the rest when it is needed."""
+    """The tags on a page. We scan the head first, and the rest only when it is needed."""
 
     def __init__(self, response: Response) -> None:
         text = _text_of(response)
@@ -113,9 +114,9 @@ class Page:
         for mark in "<=":
             if text.count(mark, 0, end) > MAX_MARKS:
                 end -= len(text[:end].split(mark, MAX_MARKS)[-1])
-        #: True if the page exceeds a limit, so that a part of it is ignored.
+        #: True if part of the page is ignored because it exceeds a limit.
         self.cut: bool = end < len(text)
-        #: True if that was counted in the stats.
+        #: True if this has been counted in the stats.
         self.counted: bool = False
         matches = _TAG.finditer(text, 0, end)
         self._unread = (tag for tag in matches if tag["tag"] and not _is_crowded(tag))
@@ -125,10 +126,10 @@ class Page:
         in_head = (tag for tag in self._tags if tag.start("tag") < end_of_head)
         #: The name and content of each meta tag in the head.
         self.metas: list[tuple[str, str]] = _named_metas(in_head)
-        #: The rules, once `page_rules` has parsed them.
+        #: The rules, or `None` until `page_rules` has parsed them.
         self.rules: PageRules | None = None
-        #: Rule to obey -> the first place where it appears. It stays empty until the callback is
-        #: called, so that the rules do not apply to errbacks.
+        #: Rule to obey -> the first place where it appears. This stays empty until just before the
+        #: callback, so that the rules do not apply to errbacks.
         self.places: dict[str, str] = {}
         #: The URLs of the page itself, including URLs that redirected to it.
         self.own: set[str] = set()
@@ -136,7 +137,7 @@ class Page:
         self.unendorsed: set[str] = set()
 
     def _end_of_head(self, text: str) -> int:
-        """Read tags up to the body, and return the offset where the head ends."""
+        """Read all tags before the body, and return the offset where the head ends."""
         for tag in self._read():
             if tag["name"][0] in "bB":
                 return tag.start("tag")
@@ -155,14 +156,14 @@ class Page:
             yield tag
 
     def tags(self) -> list[_Tag]:
-        """Return all tags of the page, up to the limits."""
+        """Return all tags on the page, up to the limits."""
         for _ in self._read():
             pass
         return self._tags
 
 
 def _text_of(response: Response) -> str:
-    """Return the text of an HTML response, or an empty string for any other response."""
+    """Return the text of an HTML response, or an empty string for anything else."""
     try:
         return response.text if isinstance(response, HtmlResponse) else ""
     except Exception:  # noqa: BLE001 - some decoders fail for hostile bytes
@@ -181,7 +182,7 @@ def _elements(tags: Iterable[_Tag], initials: str, path: str) -> list[Any]:
 
     :param path: an XPath expression.
     """
-    # The `>` is not part of the matches.
+    # The matches do not include the `>`.
     text = "".join(f"{tag['tag']}></a>" for tag in tags if tag["name"][0] in initials)
     # Replace surrogates, which some codecs produce, because they cannot be encoded.
     encodable = text.encode("utf-8", "replace").decode()
@@ -206,9 +207,9 @@ def page_of(response: Response) -> Page:
 
 
 def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
-    """Return the rules in the headers and meta tags of a response that apply to a crawler.
+    """Return the rules in a response's headers and meta tags that apply to a crawler.
 
-    :param tokens: the product tokens of the crawler.
+    :param tokens: the crawler's product tokens.
     """
     page = page_of(response)
     lines = response.headers.getlist("X-Robots-Tag")
@@ -218,7 +219,7 @@ def rules_of(response: Response, tokens: Sequence[str]) -> PageRules:
 
 
 def count_cut(response: Response, count: Callable[[str], object]) -> None:
-    """Count a response that exceeds a limit, unless it was counted before."""
+    """Count a response that exceeds a limit, unless it has already been counted."""
     page = page_of(response)
     if page.cut and not page.counted:
         page.counted = True
@@ -226,12 +227,12 @@ def count_cut(response: Response, count: Callable[[str], object]) -> None:
 
 
 def all_metas_of(response: Response) -> list[tuple[str, str]]:
-    """Return the name and content of all meta tags, including those outside of the head."""
+    """Return the name and content of all meta tags, even if they are outside the head."""
     return _named_metas(page_of(response).tags())
 
 
 def unendorsed(response: Response) -> set[str]:
-    """Return URLs that the page only links to with `nofollow`, `ugc` or `sponsored`."""
+    """Return URLs for which every link on the page is `nofollow`, `ugc` or `sponsored`."""
     marked, others = list[str](), list[str]()
     for link in _elements(page_of(response).tags(), "aA", "//*[@href]"):
         rel = link.get("rel", "").lower().replace(",", " ").split()
@@ -244,7 +245,7 @@ def unendorsed(response: Response) -> set[str]:
 
 
 def _canonicalize(response: HtmlResponse, hrefs: Iterable[str]) -> dict[str, str]:
-    """Return the canonical URL of each link, as used by Scrapy's duplicate filter.
+    """Return the canonical URL for each link, as used by Scrapy's duplicate filter.
 
     Links that are not URLs are omitted.
     """
@@ -274,16 +275,16 @@ def _canonicalize(response: HtmlResponse, hrefs: Iterable[str]) -> dict[str, str
     return urls
 
 
-# Applying the rules.
+# Apply the rules.
 
 
 def page_rules(response: Response, crawler: Crawler) -> PageRules:
-    """Return the rules in the X-Robots-Tag headers and robots meta tags of a response.
+    """Return the rules from a response's X-Robots-Tag headers and robots meta tags.
 
     The result is cached.
 
-    :param response: a response of any status and type.
-    :param crawler: the crawler of the spider, as in ``page_rules(response, self.crawler)``.
+    :param response: a response with any status and of any type.
+    :param crawler: the spider's crawler, as in ``page_rules(response, self.crawler)``.
     :raises AgentError: if `robotstxt_user_agent` in the request meta is neither a string nor a list
         of strings.
     """
@@ -296,9 +297,9 @@ def page_rules(response: Response, crawler: Crawler) -> PageRules:
 
 
 class RfcPageRulesMiddleware(BaseSpiderMiddleware):
-    """Spider middleware that drops requests and items according to the rules of their page.
+    """Spider middleware that drops requests and items if the page they come from disallows them.
 
-    It also stores the rules in the `robots_tag` meta key of the response before the callback.
+    Before the callback, it also stores the rules in the response's `robots_tag` meta key.
 
     :raises NotConfigured: if ROBOTS_TAG_OBEY is empty.
     :raises SettingError: if a setting is not accepted.
@@ -320,32 +321,33 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
             page.unendorsed = unendorsed(response)
         assert response.request is not None  # Scrapy always sets it
         page.own.update(response.meta.get("redirect_urls", ()))
-        with suppress(ValueError):  # the URL is malformed, so no request can have it
+        with suppress(ValueError):  # no request can have a malformed URL
             urls = {response.url, response.request.url} if page.places else ()
             page.own |= {canonicalize_url(url) for url in urls}
         count_cut(response, self._count)
 
     def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
-        """Return a request of a callback, or `None` to drop it because of a rule of its page."""
+        """Return a request from a callback, or `None` to drop it because its page disallows it."""
         page = None if response is None else _PAGES.get(response)
         if response is None or page is None:
             return request
         if request is not response.request and request.meta.get(RULES_KEY) is page.rules:
-            # The callback copied meta from its response, but these rules are from another page.
+            # The callback copied meta from its response, but those rules do not belong to this
+            # request.
             del request.meta[RULES_KEY]
         directive = _directive_of(request, page)
         is_dropped = directive is not None and self._drop(response, page.places, directive, request)
         return None if is_dropped else request
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:  # noqa: ANN401
-        """Return an item of a callback, or `None` to drop it because of a rule of its page."""
+        """Return an item from a callback, or `None` to drop it because its page disallows it."""
         page = None if response is None else _PAGES.get(response)
         if item is None or response is None or page is None or "noindex" not in page.places:
             return item
         return None if self._drop(response, page.places, "noindex") else item
 
     def _places(self, response: Response, rules: PageRules) -> dict[str, str]:
-        """Return the rules to obey, each with the first place where it appears in the page."""
+        """Return the rules to obey, each with the first place where it appears on the page."""
         origin = Origin.of(response.url)
         exempt = origin is not None and any(site.covers(origin) for site in self._settings.exempt)
         if exempt or response.meta.get(EXEMPT_KEY):
@@ -361,10 +363,10 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         directive: str,
         request: Request | None = None,
     ) -> bool:
-        """Count, log and signal that a rule of a page drops a request or an item.
+        """Count and log a request or item that a page's rule disallows, and send a signal.
 
-        :param request: the request, or `None` for an item.
-        :returns: True to drop it, or False in a dry run.
+        :param request: the request, or `None` if it is an item.
+        :returns: False in a dry run, where nothing is dropped.
         """
         source = _SOURCES[places[directive].split(maxsplit=1)[0]]
         self._count(stats.PAGE.format(directive=directive, source=source))
@@ -378,7 +380,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
         else:
             dropped = request_text(request)
             reported = request.copy()
-            # Scrapy's middleware for the Referer will not see a dropped request.
+            # A dropped request does not reach Scrapy's RefererMiddleware.
             reported.headers.setdefault("Referer", without_userinfo(response.url))
         logger.debug(message, dropped, printable(why), extra={"spider": self.crawler.spider})
         origin = Origin.of(reported.url)
@@ -395,14 +397,14 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
 
 
 def _directive_of(request: Request, page: Page) -> str | None:
-    """Return the rule of a page that disallows a request, or `None` if there is none."""
+    """Return the page's rule that disallows a request, or `None` if none does."""
     if not page.places or request.meta.get(EXEMPT_KEY):
         return None
     url = canonicalize_url(request.url)
-    # Requesting the same page again does not follow a link.
+    # A request for the same page does not follow a link.
     if not page.own.isdisjoint((request.url, url)):
         return None
     if "nofollow" in page.places:
         return "nofollow"
-    # Submitting a form with another method does not follow a link either.
+    # Nor does submitting a form with another method.
     return _BY_LINK if request.method == "GET" and url in page.unendorsed else None

@@ -1,8 +1,8 @@
 """Parse X-Robots-Tag headers, robots meta tags and TDMRep.
 
-No standard defines X-Robots-Tag and robots meta tags. `docs/page_rules.md` describes how they are
-interpreted. Members are separated by commas. `NAME:` before a member restricts it, and the members
-after it, to one crawler.
+X-Robots-Tag and robots meta tags are not standardized, so `docs/page_rules.md` describes how we
+interpret them. Members are separated by commas. `NAME:` before a member makes it, and all members
+after it, apply to only one crawler.
 """
 
 import json
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, to_octets
 from scrapy_robots_rfc.core.preferences import TDM, TRAIN_AI, Preference
 
-#: Names that stand for all crawlers. The empty string means that a member has no name.
+#: Names that stand for all crawlers. An empty string means that no crawler is named.
 EVERYONE = frozenset({"", "*", "robots"})
-#: Maximum number of characters and members in all headers, and in all meta tags.
+#: Maximum total number of characters and members in headers. The same limits apply to meta tags.
 MAX_CHARACTERS, MAX_MEMBERS = 65_536, 500
 #: Members that restrict a crawler.
 RESTRICTS: frozenset[str] = frozenset({
@@ -36,7 +36,7 @@ PERMITS: dict[str, tuple[str, ...]] = {
     "archive": ("noarchive",),
     "indexifembedded": (),
 }
-# A date in the format of RFC 822 or RFC 850: "Wed, 03 Dec 2025 13:09:53 GMT".
+# A date in RFC 822 or RFC 850 format: "Wed, 03 Dec 2025 13:09:53 GMT".
 _DATE = re.compile(
     r"(?:[a-z]{3,9},?\s+)?\d{1,2}[ -][a-z]{3,9}[ -]\d{2,4}"
     r"(?:\s+\d{1,2}:\d\d(?::\d\d)?(?:\s*(?:[a-z]{1,5}|[+-]\d{4}))?)?",
@@ -44,23 +44,23 @@ _DATE = re.compile(
 )
 # The hours at the end of the text before a colon: "13" in "3 Dec 2025 13".
 _HOURS = re.compile(r"(?:^|[\sT])\d{1,2}\Z", re.IGNORECASE | re.ASCII)
-# Maximum number of characters of a date.
+# Maximum number of characters in a date.
 _MAX_DATE = 64
 
 #: The path of a site's TDMRep file.
 TDMREP = "/.well-known/tdmrep.json"
-#: Maximum bytes, entries and bytes of all locations of a tdmrep.json. Parsing a hostile file of
-#: this size takes 10 ms. A larger file is ignored entirely, because a part of it could give the
-#: wrong result.
+#: Limits for a tdmrep.json: its size in bytes, its number of entries, and the total size of all
+#: locations in bytes. Parsing a hostile file of this size takes 10 ms. A larger file is ignored
+#: entirely, because reading only part of it could give the wrong result.
 MAX_TDMREP_BYTES, MAX_TDMREP_ENTRIES, MAX_LOCATION_BYTES = 131_072, 500, 16_384
 
 
 class Member(NamedTuple):
-    """One member of a header or meta tag.
+    """A member of a header or meta tag.
 
     :param name: the name in lowercase. `PageRules` replaces `none` with `nofollow` and `noindex`.
     :param value: the text after the colon, or `None` if there is no colon.
-    :param bot: the name of the crawler to which it applies, as written, or an empty string.
+    :param bot: the name of the crawler that it applies to, as written, or an empty string.
     :param problem: a human-readable description of a mistake, or an empty string.
     :param where: the header or meta tag that contains it, as written.
     """
@@ -74,10 +74,10 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageRules:
-    """The rules of a page that apply to this crawler.
+    """The rules on a page that apply to this crawler.
 
     :param members: the members, sorted by name and with the most restrictive value first.
-    :param cut: True if the page has too many members, so that some are ignored.
+    :param cut: True if some members were ignored because the page contains too many.
     """
 
     members: tuple[Member, ...] = ()
@@ -85,7 +85,7 @@ class PageRules:
 
     @property
     def directives(self) -> Mapping[str, str | None]:
-        """The most restrictive value of each directive, including unknown ones, by name."""
+        """The most restrictive value of each directive, by name, including unknown directives."""
         values: dict[str, str | None] = {}
         for member in self.members:
             values.setdefault(member.name, member.value)
@@ -93,7 +93,7 @@ class PageRules:
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """The restrictions that are contradicted by another member. They still apply."""
+        """Restrictions that are contradicted by another member. They still apply."""
         permitted = {name for member in self.members for name in PERMITS.get(member.name, ())}
         return tuple(sorted(permitted & self.directives.keys()))
 
@@ -125,8 +125,8 @@ def _number(text: str) -> float | None:
 
 
 _UNTIL = "unavailable_after"
-#: Directive that takes a value -> a function that ranks its values, where the most restrictive
-#: value has the lowest rank. It returns `None` for an invalid value.
+#: Directive that takes a value -> a function that ranks its values. The most restrictive value has
+#: the lowest rank. For an invalid value, the function returns `None`.
 _RANKS: dict[str, Callable[[str], float | None]] = {
     "max-snippet": _number,
     "max-image-preview": {"none": 0.0, "standard": 1.0, "large": 2.0}.get,
@@ -137,7 +137,7 @@ _KNOWN = frozenset({*RESTRICTS, *PERMITS, *_RANKS})
 
 
 def read_members(text: str, where: str = "") -> Iterator[Member]:
-    """Yield all members of a header or meta tag, for any crawler.
+    """Yield all members in a header or meta tag, whatever crawler they apply to.
 
     :param text: the value of the header or the content of the meta tag.
     :param where: the header or meta tag, as written.
@@ -151,7 +151,7 @@ def read_members(text: str, where: str = "") -> Iterator[Member]:
         name = pieces.popleft().lower()
         value = ":".join(pieces) if pieces else None
         if name == _UNTIL and value is not None and texts:
-            # The day of the week in a date is followed by a comma.
+            # In a date, the day of the week is followed by a comma.
             longer = f"{value},{texts[0]}".strip()
             if _seconds(longer) is not None:
                 value = longer
@@ -163,13 +163,13 @@ def read_members(text: str, where: str = "") -> Iterator[Member]:
 
 
 def _is_bot_name(before_colon: str, after_colon: str) -> bool:
-    """Return whether the text before a colon is a crawler's name, not a directive or hours."""
+    """Return whether the text before a colon is a crawler's name, not a directive or an hour."""
     is_time = after_colon[:2].isdigit() and _HOURS.search(before_colon) is not None
     return not is_time and before_colon.lower() not in _KNOWN
 
 
 def _problem(name: str, value: str | None) -> str:
-    """Return a description of what is wrong with a member, or an empty string."""
+    """Return a description of the problem with a member, or an empty string if it is valid."""
     if name in _RANKS:
         is_valid = value is not None and _RANKS[name](value) is not None
         return "" if is_valid else "no valid value"
@@ -188,11 +188,11 @@ def parse_rules(
     *,
     now: float,
 ) -> PageRules:
-    """Combine the rules of all headers and meta tags of a page. This never raises.
+    """Combine the rules from all headers and meta tags on a page. This never raises.
 
     :param lines: the values of all X-Robots-Tag lines.
     :param metas: the names and contents of all meta tags. Tags for other crawlers are ignored.
-    :param tokens: the product tokens of the crawler.
+    :param tokens: the crawler's product tokens.
     :param now: the current time as a Unix timestamp, to compare with `unavailable_after`.
     """
     own = {token.lower() for token in tokens}
@@ -214,7 +214,7 @@ def parse_rules(
 
 
 def _applied(member: Member, now: float) -> Iterator[Member]:
-    """Expand a member to the directives that it stands for, or to nothing if it is invalid."""
+    """Expand a member into the directives that it stands for, or into nothing if it is invalid."""
     if member.problem and member.name in _KNOWN:
         return
     if member.name == "none":
@@ -236,7 +236,7 @@ def bounded_texts(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, s
     """Truncate texts after the last complete member within the limits.
 
     :param sources: pairs of a source and a text.
-    :returns: the sources with truncated texts, and whether anything was removed.
+    :returns: the sources with their truncated texts, and whether anything was removed.
     """
     characters, members = MAX_CHARACTERS, MAX_MEMBERS
     bounded = list[tuple[str, str]]()
@@ -246,7 +246,7 @@ def bounded_texts(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, s
         end = len(text)
         if end > characters:
             end = text.rfind(",", 0, characters) + 1
-        # Include empty members in the limit, because it takes time to skip them.
+        # Empty members count towards the limit, because it takes time to skip them.
         kept = text[:end].split(",", members)[:members]
         bounded.append((source, ",".join(kept)))
         if bounded[-1] != (source, text):
@@ -260,16 +260,16 @@ def bounded_texts(sources: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, s
 
 
 def page_preferences(rules: PageRules) -> Mapping[str, Preference]:
-    """Return the preferences that follow from `noai`, `noimageai` or `noml`, if any."""
+    """Return the preferences implied by `noai`, `noimageai` or `noml`, if any."""
     places = [place for name in ("noai", "noimageai", "noml") for place in rules.where(name)]
     return {TRAIN_AI: Preference(False, None, places[0])} if places else {}
 
 
 def tdm_preferences(*sources: tuple[str, object]) -> Mapping[str, Preference]:
-    """Return the preferences of TDMRep, where 1 reserves text and data mining and 0 does not.
+    """Return TDMRep preferences, where 1 means that text and data mining is reserved.
 
-    :param sources: places and values of the file, the headers and the document, in this order. A
-        later one overrides an earlier one, but values other than 0 and 1 are ignored.
+    :param sources: places and values from the file, the headers and the document, in this order.
+        Later values override earlier ones, but values other than 0 and 1 are ignored.
     """
     preferences: Mapping[str, Preference] = {}
     for where, value in sources:
@@ -282,7 +282,7 @@ def tdm_preferences(*sources: tuple[str, object]) -> Mapping[str, Preference]:
 
 
 class Reservation(NamedTuple):
-    """One entry of a tdmrep.json.
+    """An entry in a tdmrep.json.
 
     :param location: the path pattern, as written.
     :param pattern: the parsed path pattern.
@@ -297,7 +297,7 @@ class Reservation(NamedTuple):
 def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
     """Parse a `/.well-known/tdmrep.json`, ignoring malformed entries.
 
-    :raises ValueError: if the file is too large or not a JSON array.
+    :raises ValueError: if the file is too large, or is not a JSON array.
     """
     try:
         entries: Any = json.loads(body) if len(body) <= MAX_TDMREP_BYTES else None

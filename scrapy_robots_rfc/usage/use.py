@@ -1,8 +1,8 @@
-"""Drop requests and responses if the site disallows the declared uses of the crawl (ROBOTS_USE).
+"""Drop requests and responses if the site disallows the crawl's declared uses (ROBOTS_USE).
 
-A request is dropped if robots.txt disallows all of its uses. A response is dropped if robots.txt,
-its headers, its meta tags and tdmrep.json together do. Otherwise, the meta key `robots_use` of the
-response contains the permitted uses.
+A request is dropped if robots.txt disallows all of its uses. A response is dropped if all of its
+uses are disallowed by robots.txt, its headers, its meta tags or tdmrep.json. Otherwise, the
+response's `robots_use` meta key contains the permitted uses.
 """
 
 import logging
@@ -59,19 +59,20 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _ByLabel = Mapping[str, Preference]
 
-#: The meta key for permitted uses. It maps labels to bools, or to `None` if there is no preference.
+#: The meta key for permitted uses. It maps labels to bools, or to `None` without a preference.
 PERMITTED_KEY = "robots_use"
-# Maximum number and size in bytes of unknown labels in meta, which is stored in JOBDIR.
+# Maximum number of unknown labels to store in meta, and their maximum size in bytes. They are
+# limited because meta is saved in JOBDIR.
 _MAX_OTHERS = 32
 _MAX_LABEL = 64
 # Maximum number of `tdm-reservation` header lines to read.
 _MAX_RESERVATIONS = 100
-# Maximum number of sites whose tdmrep.json is cached.
+# Maximum number of sites to cache a tdmrep.json for.
 _MAX_SITES = 10_000
-# 4xx statuses, in addition to ROBOTS_UNREACHABLE_STATUSES, that do not mean that there is no file.
+# 4xx statuses, besides ROBOTS_UNREACHABLE_STATUSES, that do not tell us whether the file exists.
 # 408 is a timeout, and 407 comes from a proxy.
 _UNKNOWN_STATUSES = (408, PROXY_REFUSES)
-# Requests for a tdmrep.json do not declare any use, so that they never wait for another
+# Requests for a tdmrep.json do not declare any uses, so that they never wait for another
 # tdmrep.json.
 _TDMREP_META: dict[str, Any] = {
     DECLARED_KEY: [],
@@ -82,18 +83,19 @@ _TDMREP_META: dict[str, Any] = {
     "download_maxsize": MAX_TDMREP_BYTES,
     "download_warnsize": 0,
 }
-# The first word of the place of a preference -> its source in stat keys. All others are headers.
+# First word of a preference's source -> the source in stat keys. Anything else is a header.
 _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
 _ACCEPTED = "a list or a comma-separated string of labels"
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _File:
-    """The cached tdmrep.json of a site.
+    """A site's cached tdmrep.json.
 
     :param until: the time when it expires, on `Runtime.clock`.
-    :param entries: the entries, or an empty tuple if there is no file or it is unreadable.
-    :param waiters: the requests that wait for the current fetch, or `None` if there is none.
+    :param entries: the entries, or an empty tuple if the file is missing or unreadable.
+    :param waiters: the requests that are waiting for the current fetch, or `None` if there is no
+        fetch.
     """
 
     until: float = -math.inf
@@ -102,9 +104,9 @@ class _File:
 
 
 class RfcUseMiddleware:
-    """Downloader middleware that drops requests and responses because of their declared uses.
+    """Downloader middleware that drops requests and responses if their uses are disallowed.
 
-    It must come directly after `RfcRobotsTxtMiddleware`.
+    It must come right after `RfcRobotsTxtMiddleware`.
 
     :raises NotConfigured: if ROBOTS_USE is not set, or ROBOTSTXT_OBEY is False.
     :raises SettingError: if a setting or the spider's `robots_use` is not accepted.
@@ -119,7 +121,7 @@ class RfcUseMiddleware:
         self._settings = settings
         self._files: LocalCache[Origin, _File] = LocalCache(_MAX_SITES)
         self._warned = False
-        # Request -> the robots.txt and its preferences at the time when the request was sent.
+        # Request -> the robots.txt that applied when the request was sent, and its preferences.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
         # Warn about misspelled labels, because no site would disallow them.
         for label, similar in unknown_labels(self._uses_of_crawl()):
@@ -146,7 +148,7 @@ class RfcUseMiddleware:
         :raises RobotsDisallowed: if robots.txt disallows all of them.
         :raises AgentError: if `robots_declared_use` in meta is not accepted.
         """
-        # A callback may have copied meta from another page.
+        # A callback may have copied this from another page's meta.
         request.meta.pop(PERMITTED_KEY, None)
         origin = self._robots.origin_of(request)
         # A robots.txt may always be fetched (RFC 9309, 2.2.2).
@@ -154,7 +156,7 @@ class RfcUseMiddleware:
         if origin is None or is_robots_txt or request.meta.get("dont_obey_robotstxt"):
             return
         service = self._robots.service
-        # It may have been judged by a file that is not fresh any more.
+        # The file that allowed the request may have expired since.
         robots = self._robots.known(origin, request, counted=False)
         robots = robots or await service.get(origin)
         if robots.exempt is not None:
@@ -198,18 +200,18 @@ class RfcUseMiddleware:
     def _refuse(
         self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy
     ) -> None:
-        """Drop a request or its response, unless it is a dry run that already allowed it."""
+        """Drop a request or its response, unless it has already been let through in a dry run."""
         enforcement = self._robots.enforcement
         if request in enforcement.let_through:
             return
         self._count(stats.USE.format(source=source))
         decision = robots.decide(request.url, self._robots.user_agents.of(request))
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
-        self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware has counted it as allowed
+        self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware counted it as allowed
         enforcement.drop(request, decision, refusal, robots)
 
     def _uses_of(self, request: Request) -> tuple[str, ...]:
-        """Return the uses declared in the request meta, or else the uses of the crawl."""
+        """Return the uses declared in the request meta, or else the crawl's uses."""
         if DECLARED_KEY not in request.meta:
             return self._uses_of_crawl()
         value = request.meta[DECLARED_KEY]
@@ -219,7 +221,7 @@ class RfcUseMiddleware:
             raise AgentError(f"{DECLARED_KEY} is {value!r}; it must be {_ACCEPTED}") from None
 
     def _uses_of_crawl(self) -> tuple[str, ...]:
-        """Return the uses declared by the spider, or else by the setting."""
+        """Return the uses declared by the spider, or else by ROBOTS_USE."""
         value = getattr(self._crawler.spider, USE_ATTRIBUTE, None)
         try:
             uses = parse_uses(value)
@@ -228,13 +230,13 @@ class RfcUseMiddleware:
             raise SettingError(key, value, f"{_ACCEPTED}, or None") from None
         return (self._settings.use or ()) if uses is None else uses
 
-    # The tdmrep.json of a site. It is requested like a page, so robots.txt and the interval between
-    # requests apply to it and to its redirects.
+    # Fetch a site's tdmrep.json. It is requested like a page, so robots.txt and the interval
+    # between requests apply to it and its redirects.
 
     async def _entries(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
         """Return the entries in a site's tdmrep.json, or an empty tuple if it cannot be read.
 
-        The file is fetched through the proxy of the page. It expires at the same time as
+        The file is fetched through the same proxy as the page, and expires together with
         robots.txt.
         """
         file = self._files.setdefault(robots.origin, _File())
@@ -257,7 +259,7 @@ class RfcUseMiddleware:
         return file.entries
 
     def _failed(self, file: _File, origin: Origin, error: Exception) -> None:
-        """Log a failed fetch and schedule the next one, unless a rule disallows the file."""
+        """Log a failed fetch and schedule the next one, unless the file is disallowed."""
         decision = getattr(error, "decision", None)
         is_disallowed = decision is not None and decision.reason is not Reason.UNREACHABLE
         if is_disallowed or isinstance(error, RobotsUndecided):
@@ -300,7 +302,7 @@ class RfcUseMiddleware:
 
 
 def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool | None]:
-    """Return the permitted uses for meta, limiting the number of unknown labels."""
+    """Return the permitted uses to store in meta, with a limit on unknown labels."""
     known = {*uses, *LABELS}
     permitted: dict[str, bool | None] = dict.fromkeys(uses)
     others = 0
@@ -316,7 +318,7 @@ def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool |
 def _of_response(
     response: Response, tokens: Sequence[str], tdm: list[tuple[str, object]]
 ) -> _ByLabel:
-    """Return the preferences of a response.
+    """Return the preferences in a response.
 
     :param tdm: the result of `find_reservation`.
     """

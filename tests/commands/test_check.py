@@ -58,7 +58,7 @@ def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> No
         "  why        robots.txt line 7: Allow: /private/open",
         f"  robots.txt {given} (given)",
         "  agent      zoo,FooBot (from --agent)",
-        "  group      FooBot, named in the file; no group names zoo (lines 4-10)",
+        "  group      FooBot, because no group matches zoo (lines 4-10)",
         "      5  User-agent: barbot",
         "      6  # ours",
         ">     7  Allow: /private/open",

@@ -44,7 +44,7 @@ def test_text(tmp_path: Path) -> None:
             "  fresh for  86,400 s",
             f"  size       {len(FILE)} bytes",
             "  agent      zoo,foobot (from --agent)",
-            "  group      foobot, named in the file; no group names zoo (lines 4-8, 10-13)",
+            "  group      foobot, because no group matches zoo (lines 4-8, 10-13)",
             "  delay      Crawl-delay 1.5 s (robots.txt line 8)",
             "  record     line 8: crawl-delay: 1.5",
             "  record     line 12: sitemap: https://a.example/sitemap.xml",

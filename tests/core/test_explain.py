@@ -17,10 +17,10 @@ FILE = RobotsTxt.parse(
     ("tokens", "token", "choice"),
     [
         (["foobot"], "foobot", "foobot, named in the file"),
-        (["zoo", "foobot"], "foobot", "foobot, named in the file; no group names zoo"),
-        (["zoo"], "*", "all crawlers (*): no group names zoo"),
-        (["a", "b"], "*", "all crawlers (*): no group names a or b"),
-        ([], "*", "all crawlers (*): this crawler has no product token"),
+        (["zoo", "foobot"], "foobot", "foobot, because no group matches zoo"),
+        (["zoo"], "*", "all crawlers (*), because no group matches zoo"),
+        (["a", "b"], "*", "all crawlers (*), because no group matches a or b"),
+        ([], "*", "all crawlers (*), because this crawler has no product token"),
     ],
 )
 def test_choice(tokens: list[str], token: str, choice: str) -> None:
@@ -35,7 +35,7 @@ def test_no_group() -> None:
     explanation = explain(RobotsTxt.parse(b"User-agent: other\nDisallow: /\n"), "/", ["foobot"])
     assert (
         explanation.group_reason
-        == "none: no group names foobot, and there is no group for all crawlers (*)"
+        == "none, because no group matches foobot and there is no group for all crawlers (*)"
     )
     assert (explanation.groups, explanation.matches) == ((), ())
 

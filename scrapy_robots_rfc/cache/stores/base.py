@@ -1,4 +1,4 @@
-"""Base classes of stores, which keep robots.txt files outside of the memory of a crawl.
+"""Base classes for stores, which keep robots.txt files outside a crawl's memory.
 
 `cache/client.py` calls the store in threads and handles its errors.
 """
@@ -12,8 +12,8 @@ class Store(ABC):
     """A key-value store for bytes.
 
     Methods may block, because they run in threads. The exception is `open`, which runs on the event
-    loop and delays the start of the crawl. At most `threads` calls run at the same time. If a
-    method raises any exception, the crawl continues without the store and calls it again later.
+    loop and delays the start of the crawl. No more than `threads` calls run at the same time. If a
+    method raises an exception, the crawl continues without the store and tries it again later.
 
     Keys are origins such as ``scheme://authority``, in lowercase ASCII and without userinfo.
     """
@@ -25,19 +25,19 @@ class Store(ABC):
     def open(self) -> None:
         """Prepare the store. This is called once, when the crawl starts.
 
-        :raises Exception: if the store can never work, so that the crawl is stopped. Temporary
-            failures must not raise. The message of a `StoreError` is shown to the user as is.
+        :raises Exception: if the store can never work. This stops the crawl, so do not raise for
+            temporary failures. The message of a `StoreError` is shown to the user unchanged.
         """
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
-        """Return the latest value of a key, or `None` if it is missing or expired."""
+        """Return the latest value for a key, or `None` if it is missing or expired."""
 
     @abstractmethod
     def put(self, key: str, value: bytes, seconds: float) -> None:
         """Store a value atomically, replacing any existing one.
 
-        :param seconds: the time until it expires, above 0. The store may drop it earlier.
+        :param seconds: the time until the value expires, above 0. The store may drop it sooner.
         """
 
     @abstractmethod
@@ -54,40 +54,40 @@ class Store(ABC):
 
 
 class SharedStore(Store):
-    """A store that several workers share.
+    """A store that several workers can share.
 
     Workers take a lease to fetch a file, and a turn to send a request to a site with an interval.
-    Times are measured by the clock of the store, so the clocks of the workers may differ.
+    Times are measured with the store's clock, so the workers' clocks may differ.
     """
 
     @abstractmethod
     def lease(self, key: str, owner: str, seconds: float) -> bool:
-        """Take or renew the lease for a key, which only one owner can have at a time.
+        """Take or renew the lease on a key. Only one owner can hold it at a time.
 
-        :param owner: a unique name of the worker.
+        :param owner: a unique name for the worker.
         :param seconds: the time until the lease expires.
-        :returns: True if the owner has the lease now.
+        :returns: True if the owner now holds the lease.
         """
 
     @abstractmethod
     def release(self, key: str, owner: str) -> None:
-        """Release a lease if the owner has it."""
+        """Release a lease if the owner holds it."""
 
     @abstractmethod
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        """Take or renew the turn for a key, which only one owner can have at a time.
+        """Take or renew the turn for a key. Only one owner can hold it at a time.
 
-        The owner that has waited longest is next. An owner that stops calling this method loses its
-        place in the line.
+        The owner that has been waiting longest goes next. An owner that stops calling this method
+        loses its place in line.
 
         :param seconds: the time until the turn expires.
-        :returns: 0 if the owner has the turn now, otherwise the seconds to wait before the next
+        :returns: 0 if the owner now holds the turn, or else the seconds to wait before the next
             call.
         """
 
     @abstractmethod
     def end_turn(self, key: str, owner: str, interval: float) -> None:
-        """End a turn, unless another owner has it.
+        """End a turn, unless another owner holds it.
 
-        :param interval: the time in seconds until the next turn may start.
+        :param interval: the seconds until the next turn may start.
         """

@@ -22,17 +22,17 @@ from scrapy_robots_rfc.errors import (
 )
 from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
-#: The prefix of the address of an SQLite file. An absolute path adds a fourth slash.
+#: The prefix in the address of an SQLite file. An absolute path adds a fourth slash.
 SQLITE = "sqlite:///"
 _REDIS = ("redis://", "rediss://")
 
 
 @contextmanager
 def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
-    """Context manager that adds the setting to a `StoreError`.
+    """Context manager that adds the name and value of the setting to any `StoreError`.
 
-    :param spec: the value of the setting.
-    :param key: the name of the setting, or of a command-line option.
+    :param spec: the setting's value.
+    :param key: the name of the setting or command-line option.
     """
     try:
         yield
@@ -44,10 +44,11 @@ def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
 
 
 def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Make and open a store; see `make_store`.
+    """Create and open a store; see `make_store`.
 
-    :raises StoreError: if the store cannot be opened, whatever the user's class raises. If this
-        raised Scrapy's `NotConfigured`, the crawl would continue without obeying robots.txt.
+    :raises StoreError: if the store cannot be opened. Any other exception from the user's class is
+        converted, because after a `NotConfigured`, Scrapy would continue without obeying
+        robots.txt.
     """
     try:
         made = make_store(spec, crawler, key)
@@ -61,13 +62,13 @@ def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
 
 
 def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Make the store for a value of ROBOTS_CACHE, without opening it.
+    """Create the store for a value of ROBOTS_CACHE, without opening it.
 
     :param spec: an address, a class, or the import path of a class.
     :param crawler: the crawler, which is passed to the user's class.
-    :param key: the name of the setting, or of a command-line option.
-    :returns: the store and its human-readable name, or `None` to only use the memory of the crawl.
-    :raises SettingError: if the value is not accepted, or a package is not installed.
+    :param key: the name of the setting or command-line option.
+    :returns: the store and its human-readable name, or `None` if the crawl should only use memory.
+    :raises SettingError: if the value is not accepted, or if a package is not installed.
     """
     if spec in (None, "", "memory:"):
         return None
@@ -97,9 +98,9 @@ def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
 
 
 def sqlite_path(address: str) -> str | None:
-    """Return the path in the address of an SQLite file, without decoding it.
+    """Return the path from the address of an SQLite file, without decoding it.
 
-    :returns: `None` if it is not such an address, or if the path is missing.
+    :returns: `None` if the address is for another kind of store, or if the path is missing.
     """
     if not address.startswith(SQLITE):
         return None

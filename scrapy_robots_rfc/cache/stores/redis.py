@@ -1,6 +1,6 @@
-"""A store on a Redis server, which the workers of a fleet can share.
+"""A store on a Redis server, which several workers can share.
 
-It requires the extra `redis`. Each command only uses a single key, as required by Redis Cluster.
+This requires the `redis` extra. Each command uses a single key, as required by Redis Cluster.
 """
 
 import math
@@ -23,10 +23,10 @@ PREFIX = "robots:"
 # Default timeout for connecting and for each response, in seconds.
 _TIMEOUT = 2.0
 
-# Maximum number of milliseconds. It is small enough that the server can add it to its clock.
+# Maximum number of milliseconds, which is small enough for the server to add it to its clock.
 _MAX_MILLISECONDS = 10**12
 
-#: The query parameters of an address that configure TLS.
+#: The query parameters in an address that configure TLS.
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 
 # Take or renew a lease. ARGV contains the owner and milliseconds.
@@ -42,11 +42,11 @@ _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-# A turn is a hash with its owner, when it expires, when the next turn may start, and the interval.
-# For each waiting worker, it also has the time since when it waits, and until when it keeps its
-# place in the line. Times are in microseconds on the server's clock, which Lua numbers can
-# represent exactly. If the clock is set back, time continues from the latest time that was seen, so
-# that a turn does not last until the clock has caught up.
+# A turn is a hash that contains its owner, its expiry time, the time when the next turn may start,
+# and the interval. For each waiting worker, it also contains the time when the worker started
+# waiting and the time until which it keeps its place in line. Times are in microseconds on the
+# server's clock, which Lua numbers can represent exactly. If the clock is set back, we continue
+# from the latest time seen so far. Otherwise, a turn would last until the clock has caught up.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -63,13 +63,13 @@ local function write(...)
 end
 """
 
-# Take or renew a turn. ARGV contains the owner, and the microseconds until the turn expires.
+# Take or renew a turn. ARGV contains the owner and the microseconds until the turn expires.
 #
-# While another worker has the turn, a worker waits for one interval, because the next turn starts
-# at least one interval later. A free turn goes to the worker that has waited longest. Until it
-# takes the turn, the others retry after a short pause. A worker loses its place in the line if it
-# is more than five seconds late. With a shorter limit, workers with a busy event loop or a slow
-# connection might all lose their places again and again.
+# While another worker holds the turn, a worker waits for one interval, because the next turn starts
+# at least one interval later. A free turn goes to the worker that has been waiting longest. Until
+# it takes the turn, the others retry after a short pause. A worker that is more than five seconds
+# late loses its place in line. With a shorter limit, workers with a busy event loop or a slow
+# connection might keep losing their places.
 _TAKE = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
@@ -116,7 +116,7 @@ class RedisStore(SharedStore):
     """A store on a Redis server, version 5 or newer.
 
     :param address: ``redis://user:password@host:port/database?prefix=name``, or ``rediss://...``
-        for TLS. Everything but the scheme is optional.
+        for TLS. Everything except the scheme is optional.
     :raises StoreError: if the address is malformed. The error message does not contain the address,
         because the password could be anywhere in it.
     """
@@ -140,7 +140,7 @@ class RedisStore(SharedStore):
         self._end = self.client.register_script(_END)
 
     def open(self) -> None:
-        """Check the connection by running a script, which requires all needed permissions."""
+        """Check the connection with a script that needs the same permissions as later calls."""
         self.lease("", "probe", 0.001)
 
     def get(self, key: str) -> bytes | None:
@@ -161,7 +161,7 @@ class RedisStore(SharedStore):
         start = self.name_of("copy", "")
         pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
         for name in set(self.client.scan_iter(match=pattern, count=1000)):  # without duplicates
-            # Other programs may have stored keys that are not UTF-8, which can be deleted as well.
+            # Keys from other programs may not be valid UTF-8. They can be deleted as well.
             yield name[len(start) :].decode("utf-8", "surrogateescape")
 
     def close(self) -> None:
@@ -194,9 +194,9 @@ class RedisStore(SharedStore):
 
 
 def _client_of(address: str) -> tuple[Any, str]:
-    """Return a client that is not connected yet, and the prefix of all keys.
+    """Return a client that is not connected yet, and the prefix for all keys.
 
-    :raises ValueError: if the address is malformed. redis-py itself would accept it, and might use
+    :raises ValueError: if the address is malformed. redis-py itself would accept it and might use
         the wrong database.
     """
     parts = urlsplit(address)
@@ -214,7 +214,8 @@ def _client_of(address: str) -> tuple[Any, str]:
         socket_connect_timeout=timeout,
         socket_keepalive=True,
         protocol=2,
-        # The server may have closed an idle connection, so try again. All commands are idempotent.
+        # Retry once, because the server may have closed an idle connection. All commands are
+        # idempotent.
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
         **(tls if parts.scheme == "rediss" else {}),
     )

@@ -1,6 +1,7 @@
 """A store in an SQLite file, which survives restarts and may be used by several processes.
 
-A damaged file is renamed and replaced with a new one. Files of other programs are never modified.
+A damaged file is renamed and replaced with a new one. Files that belong to other programs are never
+modified.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ _T = TypeVar("_T")
 
 #: The application ID in the SQLite header of our files, which is "RFC9" in ASCII.
 APPLICATION_ID = 0x52464339
-#: Seconds to wait for a lock of another process.
+#: Seconds to wait for another process to release a lock.
 LOCK_TIMEOUT = 2.0
 # The start of an SQLite database and the offset of its application ID; see
 # https://sqlite.org/fileformat.html.
@@ -32,14 +33,14 @@ _APPLICATION_ID_AT = 68
 #: Maximum number of expired values to delete per write.
 _MAX_SWEPT = 20
 
-# Use a rollback journal instead of a write-ahead log. If a user only deletes the database, SQLite
-# would apply a remaining write-ahead log to the next database, but it detects that with a journal.
-# Do not wait for the disk either. If the machine crashes, the file may be damaged and replaced, but
-# nothing is lost if only the process is killed.
+# Use a rollback journal instead of a write-ahead log. If a user deletes only the database, SQLite
+# would apply the old write-ahead log to the next database, but would recognize an old journal.
+# Also, do not wait for data to reach the disk. If the machine crashes, the file may be damaged and
+# replaced, but nothing is lost if only the process is killed.
 _JOURNAL = "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = OFF;"
 # WITHOUT ROWID stores the key and value in the same record, so that a damaged file cannot mix up
-# the values of two keys. If the columns change, the table needs another name, because a file
-# without the table is considered damaged.
+# the values of two keys. If the columns ever change, rename the table, because a file with
+# different columns is considered damaged.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS copies (
@@ -57,11 +58,11 @@ ON CONFLICT (key) DO UPDATE SET keep_until = excluded.keep_until, value = exclud
 _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_until <= ? LIMIT ?)"
 # Expired values are ignored. RETURNING would require SQLite 3.35.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
-# Only read the index, which is fast, because no process can write in the meantime.
+# Only read the index to keep this fast, because no process can write in the meantime.
 _KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
-#: Errors that indicate a damaged file if they persist with a new connection. SQLITE_ERROR is among
-#: them, because it means that the table is missing or has other columns.
+#: Errors that indicate a damaged file if they persist with a new connection. They include
+#: SQLITE_ERROR, because it means that the table is missing or has different columns.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 #: Errors that a new connection may fix, because the file was deleted, replaced or damaged while it
 #: was open.
@@ -69,7 +70,7 @@ _REOPEN = {*_DAMAGED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 
 
 class SqliteStore(Store):
-    """A store in an SQLite file, which several processes may share.
+    """A store in an SQLite file, which several processes can share.
 
     :param path: the path of the file. `open` creates missing folders.
     :param now: a function that returns a Unix timestamp.
@@ -81,14 +82,15 @@ class SqliteStore(Store):
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Check the file, or create an empty file. The first call opens the database.
+        """Check the file, or create an empty one.
 
-        If the disk is full, this does not raise, because it may have room later.
+        The first call to another method opens the database. A full disk does not raise an error
+        here, because there may be space later.
 
-        :raises StoreError: if the path is not a file, or belongs to another program.
+        :raises StoreError: if the path is not a file, or if it belongs to another program.
         :raises OSError: if the file cannot be read or created.
         """
-        self._check_owner()  # do this first, so that nothing is created next to another file
+        self._check_owner()  # do this first, to avoid creating folders for nothing
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # This fails whenever SQLite would fail, but with a better error message.
@@ -107,7 +109,7 @@ class SqliteStore(Store):
         now = self._now()
 
         def write(connection: sqlite3.Connection) -> None:
-            with connection:  # one transaction is faster than two
+            with connection:  # a single transaction is faster than two
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_PUT, (key, now + seconds, value))
                 connection.execute(_SWEEP, (now, _MAX_SWEPT))
@@ -155,10 +157,10 @@ class SqliteStore(Store):
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Context manager that lets only one process at a time open the file.
+        """Context manager that allows only one process at a time to open the file.
 
         It uses an SQLite lock on an empty file next to the database. If that file cannot be
-        created, it does not lock anything.
+        created, nothing is locked.
 
         :raises sqlite3.OperationalError: if the lock is not available within two seconds.
         """
@@ -192,8 +194,8 @@ class SqliteStore(Store):
     def _check_owner(self) -> bool:
         """Check that the file does not belong to another program.
 
-        This must happen before SQLite opens the file. Otherwise, it might roll back a transaction
-        of the other program.
+        This must happen before SQLite opens the file. Otherwise, SQLite might roll back the other
+        program's transaction.
 
         :returns: True if the file is empty or unreadable.
         :raises StoreError: if the file belongs to another program.
@@ -206,7 +208,7 @@ class SqliteStore(Store):
                 )
             with self._path.open("rb") as file:
                 head = file.read(_APPLICATION_ID_AT + 4)
-        except OSError:  # SQLite reports the error
+        except OSError:  # SQLite will report the error
             return True
         is_database = head.startswith(_MAGIC)
         is_ours = int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID
