@@ -51,9 +51,7 @@ class RfcRobotParser(RobotParser):
         :param url: an absolute URL. Percent-encoding is optional.
         :param user_agent: a product token or a User-Agent header.
         """
-        if isinstance(user_agent, bytes):
-            user_agent = user_agent.decode("utf-8", "replace")
-        return self.robots.decide(url, user_agent).allowed
+        return self.robots.decide(url, product_tokens(user_agent)).allowed
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
         """Return the Crawl-delay for a user agent in seconds, or `None` if there is none.

@@ -126,7 +126,7 @@ class CacheClient:
         if loaded is None or (known is not None and loaded.fetched < known.fetched):
             return known, False
         now = self._runtime.clock()
-        loaded = loaded.reviewed(now, self._settings)
+        loaded = loaded.with_settings(now, self._settings)
         return loaded, now < loaded.validity.fresh_until
 
     async def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:

@@ -17,8 +17,8 @@ from scrapy_robots_rfc.policy.access import (
     Successful,
     Unreachable,
     Validity,
-    renew,
-    review,
+    limit_validity,
+    validity_after,
 )
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.settings import Settings
@@ -101,7 +101,7 @@ class CacheEntry(NamedTuple):
         until = min(self.validity.fresh_until, time)
         return self._replace(validity=self.validity._replace(fresh_until=until))
 
-    def reviewed(self, now: float, limits: Settings) -> Self:
+    def with_settings(self, now: float, limits: Settings) -> Self:
         """Apply this crawl's settings to an entry that another crawl may have stored."""
         if self.cut is not None and self.cut < limits.max_size:  # this crawl needs more of the file
             return self.expiring_by(now)
@@ -112,7 +112,7 @@ class CacheEntry(NamedTuple):
             )
             if is_unreachable is not was_unreachable:
                 return self.expiring_by(now)
-        validity = review(self.validity, self.fetched, now, limits)
+        validity = limit_validity(self.validity, self.fetched, now, limits)
         if validity.outcome is Outcome.SUCCESSFUL:
             return self._replace(validity=validity)
         return self._replace(validity=validity, body=None, validators=None, cut=None)
@@ -165,7 +165,7 @@ def next_entry(
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # a 304 without a lifetime leaves it unchanged (RFC 9111, 3.2)
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
-    new = renew(validity, access.outcome, now, limits, fresh_for)
+    new = validity_after(validity, access.outcome, now, limits, fresh_for)
     make_entry = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
         is_cut = not fetched.confirmed and len(access.body) > limits.max_size

@@ -162,19 +162,19 @@ class Fetcher:
             return robots, False
         if self._store is None:
             return None, True
-        copy, is_fresh, may_fetch = await self._store.find_entry(fetch.origin, copy)
-        fetch.copy = copy
-        if copy is not None and is_fresh and _applies(copy, fetch):
+        lookup = await self._store.find_entry(fetch.origin, copy)
+        copy = fetch.copy = lookup.entry
+        if copy is not None and lookup.is_fresh and _applies(copy, fetch):
             self._count(stats.CACHE_STORE_HITS)
             robots = await self._files.prepared_policy(fetch.origin, copy)
             self._report(fetch, robots)
             self.memory.put(fetch.origin, robots, copy)
             await self._notify(fetch, robots)
             return robots, False
-        if copy is not None and may_fetch and self._store.shared:
+        if copy is not None and lookup.may_fetch and self._store.shared:
             # Its pace applies to the request that follows.
             self._crawl.policy_changed(await self._files.prepared_policy(fetch.origin, copy))
-        return None, may_fetch or is_fresh  # a fresh copy may not apply to this route
+        return None, lookup.may_fetch or lookup.is_fresh  # a fresh copy may not fit this route
 
     # An attempt.
 

@@ -254,7 +254,7 @@ class Validity(NamedTuple):
         return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
 
-def renew(
+def validity_after(
     old: Validity | None,
     fetched: Outcome,
     now: float,
@@ -284,14 +284,14 @@ def renew(
     return Validity(Outcome.UNREACHABLE, next_fetch, unreachable_since=since)
 
 
-def review(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
+def limit_validity(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
     """Apply this crawl's settings to a stored validity, without extending it.
 
     :param fetched: the time when the fetch ended.
     """
     if old.unreachable_since is None:
         return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
-    validity = renew(old, Outcome.UNREACHABLE, now, limits)
+    validity = validity_after(old, Outcome.UNREACHABLE, now, limits)
     if validity.outcome is not old.outcome:
         return validity._replace(fresh_until=now)
     next_fetch = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))

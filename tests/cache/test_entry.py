@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_reached(old: CacheEntry) -> None:
 @pytest.mark.parametrize("now", [200, 600, 2000])
 def test_whatever_follows_can_be_written(copy: CacheEntry, access: Any, now: float) -> None:
     """An entry has a file if and only if it is used, as stores require."""
-    for found in (follow(copy, access, now), copy.reviewed(now, POLICY)):
+    for found in (follow(copy, access, now), copy.with_settings(now, POLICY)):
         assert decode(encode(found)) == found
 
 
@@ -91,7 +91,7 @@ def test_what_another_crawl_stored(copy: CacheEntry, fresh_until: float) -> None
     """A stored entry is fresh within the limits of this crawl, which also decides what a status
     means.
     """
-    assert copy.reviewed(5, POLICY).validity.fresh_until == fresh_until
+    assert copy.with_settings(5, POLICY).validity.fresh_until == fresh_until
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.policy.access import Outcome, Validity, renew, review
+from scrapy_robots_rfc.policy.access import Outcome, Validity, limit_validity, validity_after
 from tests.support.entries import limits as made
 
 if TYPE_CHECKING:
@@ -19,9 +19,11 @@ FOREVER = made(100, 10, 1000, None)
 def test_successful_file_holds_for_max_age() -> None:
     """2.4: a file is used for the maximum age, and no longer."""
     expected = Validity(Outcome.SUCCESSFUL, 101, confirmed=1)
-    assert renew(None, Outcome.SUCCESSFUL, 1, LIMITS) == expected
+    assert validity_after(None, Outcome.SUCCESSFUL, 1, LIMITS) == expected
     assert (
-        renew(Validity(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS)
+        validity_after(
+            Validity(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS
+        )
         == expected
     )
     assert not expected.stale
@@ -29,11 +31,11 @@ def test_successful_file_holds_for_max_age() -> None:
 
 def test_copy_is_obeyed_while_unreachable() -> None:
     """2.4: a copy is used beyond its age while the file is unreachable and requested again."""
-    copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
-    first = renew(copy, Outcome.UNREACHABLE, 100, LIMITS)
+    copy = validity_after(None, Outcome.SUCCESSFUL, 0, LIMITS)
+    first = validity_after(copy, Outcome.UNREACHABLE, 100, LIMITS)
     assert first == Validity(Outcome.SUCCESSFUL, 110, confirmed=0, unreachable_since=100)
     assert first.stale
-    assert renew(first, Outcome.UNREACHABLE, 110, LIMITS) == Validity(
+    assert validity_after(first, Outcome.UNREACHABLE, 110, LIMITS) == Validity(
         Outcome.SUCCESSFUL, 120, 0, 100
     )
 
@@ -41,16 +43,17 @@ def test_copy_is_obeyed_while_unreachable() -> None:
 def test_copy_ends_with_its_time() -> None:
     """2.3.1.4: a copy is used for the stale time after its last confirmation, to the second."""
     old = Validity(Outcome.SUCCESSFUL, 990, confirmed=0, unreachable_since=900)
-    last = renew(old, Outcome.UNREACHABLE, 995, LIMITS)
+    last = validity_after(old, Outcome.UNREACHABLE, 995, LIMITS)
     assert (last.outcome, last.fresh_until) == (Outcome.SUCCESSFUL, 1000)
-    assert renew(last, Outcome.UNREACHABLE, 1000, LIMITS).outcome is Outcome.UNREACHABLE
+    assert validity_after(last, Outcome.UNREACHABLE, 1000, LIMITS).outcome is Outcome.UNREACHABLE
 
 
 def test_no_stale_copy_where_none_is_wanted() -> None:
     """2.3.1.4: with a stale time of 0, an unreachable file disallows everything at once."""
-    copy = renew(None, Outcome.SUCCESSFUL, 0, LIMITS)
+    copy = validity_after(None, Outcome.SUCCESSFUL, 0, LIMITS)
     assert (
-        renew(copy, Outcome.UNREACHABLE, 100, made(100, 10, 0, 500)).outcome is Outcome.UNREACHABLE
+        validity_after(copy, Outcome.UNREACHABLE, 100, made(100, 10, 0, 500)).outcome
+        is Outcome.UNREACHABLE
     )
 
 
@@ -61,18 +64,18 @@ def test_no_stale_copy_where_none_is_wanted() -> None:
 )
 def test_unreachable_for_long(limits: Settings, expected: Outcome) -> None:
     """2.3.1.4: unreachable for long counts as unavailable, unless the user disables that."""
-    validity = renew(None, Outcome.UNREACHABLE, 0, limits)
-    assert renew(validity, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
-    late = renew(validity, Outcome.UNREACHABLE, 500, limits)
+    validity = validity_after(None, Outcome.UNREACHABLE, 0, limits)
+    assert validity_after(validity, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
+    late = validity_after(validity, Outcome.UNREACHABLE, 500, limits)
     assert (late.outcome, late.fresh_until) == (expected, 510)
-    assert renew(late, Outcome.UNREACHABLE, 510, limits).outcome is expected
+    assert validity_after(late, Outcome.UNREACHABLE, 510, limits).outcome is expected
 
 
 def test_a_success_ends_the_run_of_failures() -> None:
     """2.3.1.4: after an answer, the time of being unreachable starts again."""
-    validity = renew(None, Outcome.UNREACHABLE, 0, LIMITS)
-    validity = renew(validity, Outcome.UNAVAILABLE, 400, LIMITS)
-    assert renew(validity, Outcome.UNREACHABLE, 500, LIMITS) == Validity(
+    validity = validity_after(None, Outcome.UNREACHABLE, 0, LIMITS)
+    validity = validity_after(validity, Outcome.UNAVAILABLE, 400, LIMITS)
+    assert validity_after(validity, Outcome.UNREACHABLE, 500, LIMITS) == Validity(
         Outcome.UNREACHABLE, 510, unreachable_since=500
     )
 
@@ -86,7 +89,7 @@ def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: fl
     limits.
     """
     limits = made(100, 10, 1000, 500, cache_min_age=20)
-    assert renew(None, outcome, 1, limits, asked).fresh_until == 1 + given
+    assert validity_after(None, outcome, 1, limits, asked).fresh_until == 1 + given
 
 
 @pytest.mark.parametrize(
@@ -126,4 +129,4 @@ def test_what_another_crawl_stored(old: Validity, now: float, expected: Validity
     """2.4: a copy from a store is valid within the limits of this crawl, and never longer than it
     says.
     """
-    assert review(old, 0, now, LIMITS) == expected
+    assert limit_validity(old, 0, now, LIMITS) == expected

@@ -51,14 +51,14 @@ def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
         robots.txt.
     """
     try:
-        made = make_store(spec, crawler, key)
-        if made is not None:
-            made[0].open()
+        store_and_name = make_store(spec, crawler, key)
+        if store_and_name is not None:
+            store_and_name[0].open()
     except RobotsError:
         raise
     except Exception as error:
         raise StoreError(f"opening it failed ({error_text(error)})") from error
-    return made
+    return store_and_name
 
 
 def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
