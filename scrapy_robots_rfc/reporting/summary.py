@@ -183,8 +183,11 @@ def _origins(counts: Counter[str], log: OriginLog) -> str:
         },
     }
     return _listed(
-        (counts[stats.ORIGINS.format(outcome=item.value)], names.get(item, item.value), "")
-        for item in Outcome
+        (
+            (counts[stats.ORIGINS.format(outcome=item.value)], names.get(item, item.value), "")
+            for item in Outcome
+        ),
+        "; ",
     )
 
 
@@ -250,7 +253,7 @@ def _by_cause(counts: Mapping[str, int]) -> str:
     return _most(counts, "other causes", _CAUSES)
 
 
-def _listed(rows: Iterable[tuple[int, str, str]]) -> str:
+def _listed(rows: Iterable[tuple[int, str, str]], separator: str = ", ") -> str:
     """Join (count, name, details) rows, as in "3 rule, 2 unreachable (2x 503)".
 
     Rows with a count of 0 are omitted.
@@ -259,4 +262,4 @@ def _listed(rows: Iterable[tuple[int, str, str]]) -> str:
     for count, name, detail in rows:
         if count:
             texts.append(f"{count:,} {name}" + f" ({detail})" * bool(detail))
-    return ", ".join(texts)
+    return separator.join(texts)

@@ -57,7 +57,9 @@ async def test_exempt_sites_are_not_asked(
     assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
     lines = records(caplog, logging.INFO)
     assert f"ROBOTS_EXEMPT: robots.txt is not requested for {site.url('')}" in lines
-    end = f"  sites: 1 successful\n  requests: 1 disallowed (1 rule), 3 exempt (3 {site.url('')})\n"
+    end = (
+        f"  sites: 1 successful\n  requests: 1 disallowed (1 rule), 3 exempt (3x {site.url('')})\n"
+    )
     assert end in lines[-1]
 
 

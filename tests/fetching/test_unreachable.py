@@ -29,7 +29,7 @@ HTML = b"\n<!DOCTYPE html><title>Sorry</title>"
 @pytest.fixture
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Return the time of a log line that is some seconds ahead."""
-    monkeypatch.setattr(Runtime, "at", lambda _, seconds: f"1 + {seconds - 1:g} s")
+    monkeypatch.setattr(Runtime, "local_time_in", lambda _, seconds: f"1 + {seconds - 1:g} s")
 
 
 @pytest.mark.usefixtures("ahead")
@@ -66,7 +66,7 @@ async def test_log_says_what_failed_and_how_it_ended(
     )
     assert found[5:] == [
         "robots.txt summary (spider pages):",
-        "  sites: 1 successful, 1 unreachable (500), so nothing is allowed",
+        "  sites: 1 successful; 1 unreachable (500), so nothing is allowed",
         "  requests: 1 allowed, 3 disallowed (1 rule, 2 unreachable)",
         "  sites with the most disallowed requests:",
         f"    2  {other.url('')}",

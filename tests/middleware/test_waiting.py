@@ -186,7 +186,7 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     assert result.stat("origins/unreachable") == 1
     assert records(caplog, logging.INFO)[-1].splitlines()[1:] == [
         (
-            "  sites: 1 unavailable (404), so everything is allowed, 1 unreachable (503), so"
+            "  sites: 1 unavailable (404), so everything is allowed; 1 unreachable (503), so"
             " nothing is allowed"
         ),
         "  requests: 1 allowed, 5 undecided",
