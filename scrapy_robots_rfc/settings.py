@@ -204,6 +204,7 @@ def _dict(value: Value) -> Mapping[Any, Any]:
 
 
 def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Origin, str]:
+    """Read ROBOTS_OVERRIDES, a dict from origins to paths."""
     paths: dict[Origin, str] = {}
     for key, path in _dict(value).items():
         try:
@@ -217,6 +218,7 @@ def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Or
 
 
 def _schemes(value: Value) -> Mapping[str, Scheme]:
+    """Read ROBOTS_SCHEMES, and add its schemes to the default ones."""
     schemes: dict[str, Scheme] = dict(SCHEMES)
     for name, description in _dict(value).items():
         read = partial(scheme_of, name, description)
@@ -229,6 +231,8 @@ def _schemes(value: Value) -> Mapping[str, Scheme]:
 
 
 def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
+    """Read ROBOTS_REPORT, which is either a path or a dict with a single entry."""
+
     def checked(options: Value) -> Mapping[str, Any]:
         _boolean(options.get(_ALLOWED, False))
         return dict(options)

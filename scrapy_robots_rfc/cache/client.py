@@ -122,6 +122,7 @@ class CacheClient:
     async def _newest(
         self, origin: Origin, known: CacheEntry | None
     ) -> tuple[CacheEntry | None, bool]:
+        """Return the newer of the known and the stored entry, and whether it is fresh."""
         loaded = await self.load(origin)
         if loaded is None or (known is not None and loaded.fetched < known.fetched):
             return known, False

@@ -226,6 +226,7 @@ def read_records(
 
 
 def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
+    """Parse records into preferences, grouped by kind, up to `MAX_BYTES`."""
     by_kind: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
     left = MAX_BYTES
     for record in records:

@@ -111,6 +111,7 @@ class RobotsTxt:
         return rules is not None and rules.index.prepared
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset:
+        """Return the rules for the given tokens, which are cached."""
         key = tokens if isinstance(tokens, str) else tuple(tokens)
         cached = self._rules.get(key)
         if cached is not None:
@@ -147,6 +148,7 @@ class RobotsTxt:
         return key.text in self._names
 
     def _agent_lines(self) -> list[AgentLine]:
+        """Find the file's user-agent lines, unless they are cached."""
         agents = self._agents
         if agents is None:
             agents = agent_lines(self.content.data)
@@ -241,6 +243,7 @@ class RobotsTxt:
     def _preferences_for(
         self, tokens: str | Sequence[str]
     ) -> Mapping[str, Sequence[use.PathPreference]]:
+        """Parse the preferences of the group that applies, unless they are cached."""
         index = self._rules_for(tokens).index
         if index.preferences is None:
             data = self.content.data

@@ -186,6 +186,7 @@ class FetchStep(NamedTuple):
         return Unreachable(status, str(status))
 
     def _follow(self, status: int, location: bytes | None) -> "FetchStep | Unavailable":
+        """Return the request to the target of a redirect, unless it is invalid or a loop."""
         target = target_of(self.url, location, self.scheme)
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")

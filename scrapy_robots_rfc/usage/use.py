@@ -280,6 +280,7 @@ class RfcUseMiddleware:
         )
 
     async def _fetch(self, page: Request, origin: Origin) -> tuple[Reservation, ...]:
+        """Fetch and parse a site's tdmrep.json, following redirects."""
         assert self._crawler.engine is not None
         url: str | None = f"{origin}{TDMREP}"
         for _ in range(MAX_REDIRECTS + 1):

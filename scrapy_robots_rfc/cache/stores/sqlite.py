@@ -178,6 +178,7 @@ class SqliteStore(Store):
             yield
 
     def _connect(self) -> sqlite3.Connection:
+        """Open the database, and create its table if the file is new."""
         is_new = self._check_owner()
         # The connection is used by several threads, but never at the same time.
         connection = sqlite3.connect(
