@@ -150,6 +150,8 @@ class Report:
         self._store_empty: bool = options.get(
             "store_empty", crawler.settings.getbool("FEED_STORE_EMPTY")
         )
+        fields = options["fields"]
+        self._has_reasons: bool = fields is None or "reason" in fields
         self._storage = build_from_crawler(storage, crawler, filled_in, feed_options=options)
         make_exporter = partial(
             build_from_crawler,
@@ -264,10 +266,11 @@ class Report:
         for entry, count in exempted(self._stats.get_stats()).items():
             why = EXEMPT.format(exempt=entry)
             self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
-        if self._file is not None or self._store_empty:
+        is_stored = self._file is not None or self._store_empty
+        if is_stored and self._has_reasons:  # other fields do not identify the last record
             self._write(self._end(reason))
         try:
-            if self._file is not None or self._store_empty:
+            if is_stored:
                 self._open()
                 self._exporter.finish_exporting()
                 self._flush()
