@@ -194,6 +194,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
             known = await service.fetch(origin, request).result()
             assert known is not None
             assert known.outcome is Outcome.UNREACHABLE
+            assert known.decide(site.url("/robots.txt")).allowed
         assert [service.known(origin, request) is None for request in (*requests, None)] == [
             True,
             False,

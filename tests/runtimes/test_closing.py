@@ -9,11 +9,13 @@ from scrapy import Request
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
+from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.signals import robots_fetched
 from scrapy_robots_rfc.stats import Counter
 from tests.support.crawling import Pages, close_when, crawl, short
 from tests.support.running import in_every_runtime
+from tests.support.service_crawls import run
 from tests.support.site import HANG, robots
 from tests.support.timed_site import urls
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc import RobotsService
     from tests.support.site import Site
 
 
@@ -105,6 +108,18 @@ async def test_inline_request_at_the_end(site: Site) -> None:
     result = await crawl([site.url("/a")], spider=Inline)
     assert short(result.outcomes[site.url("/a")]) == "RobotsUndecided"
     assert (result.stat("undecided"), site.pages) == (1, [])
+
+
+@in_every_runtime
+async def test_service_at_the_end(site: Site) -> None:
+    """A spider that waits for the service when it is closed gets an exception."""
+    site.replies["/robots.txt"] = HANG
+
+    async def script(service: RobotsService) -> None:
+        with pytest.raises(RobotsUndecided):
+            await service.robots(site.url("/a"))
+
+    await run(script, prepare=close_when(lambda _: site.fetches))
 
 
 @in_every_runtime

@@ -149,6 +149,22 @@ async def test_route_of_a_later_request(site: Site, live: Proxy, handler: dict[s
 
 @every_handler
 @in_every_runtime
+async def test_route_of_a_request_in_the_middleware(
+    site: Site, live: Proxy, handler: dict[str, Any]
+) -> None:
+    """A request that waits in the middleware for a fetch by another proxy starts its own fetch if
+    that proxy fails.
+    """
+    queue = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}
+    first = by(site.url("/1"), f"http://{dead()}")
+    others = [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
+    result = await crawl([first, *others], {**NEVER, **handler, **queue})
+    assert [short(result.outcomes[request.url]) for request in others] == [200, "rule"]
+    assert short(result.outcomes[first.url]) == "unreachable"
+
+
+@every_handler
+@in_every_runtime
 async def test_attempts_of_each_route(site: Site, live: Proxy, handler: dict[str, Any]) -> None:
     """A site that answers 503 through one proxy is retried, although another proxy failed."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
