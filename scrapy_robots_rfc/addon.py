@@ -50,7 +50,7 @@ class Addon:
         """
         position = _put_middleware(settings)
         if position is not None and _is_reactor_ready(settings):
-            # Check the settings now, because the traceback of an error is shorter here.
+            # Check the settings now, because errors raised here have a shorter traceback.
             read_settings(settings)
         for name, leaf in MIDDLEWARES.items():
             if not leaf.is_needed(settings[name]):

@@ -53,7 +53,7 @@ def error_of_component(key: str, value: object, accepted: str, error: Exception)
     :param error: the exception that was raised.
     """
     package = error.name if isinstance(error, ModuleNotFoundError) else None
-    # If the value starts with this name, the path is wrong rather than a package missing.
+    # If the value starts with this name, the path is wrong, and no package is missing.
     if package and not str(value).startswith(package):
         return MissingPackageError(key, value, package)
     return SettingError(key, value, f"{accepted} ({type(error).__name__}: {error})")
@@ -88,7 +88,7 @@ class RobotsDisallowed(RobotsError, IgnoreRequest):  # noqa: N818 - like IgnoreR
 
 
 class UnreachableError(RobotsError):
-    """Raised in ``scrapy shell`` and ``scrapy fetch`` if the robots.txt is unreachable.
+    """Raised in ``scrapy shell`` and ``scrapy fetch`` if the robots.txt file is unreachable.
 
     This is not an `IgnoreRequest`, because these commands would not show that.
     """
@@ -102,12 +102,12 @@ class RobotsUndecided(RobotsError, IgnoreRequest):  # noqa: N818 - like IgnoreRe
 
 
 class BrokenTransferError(RobotsError):
-    """Raised if the transfer of a robots.txt ends before the file is complete."""
+    """Raised if the transfer of a robots.txt file ends before the file is complete."""
 
 
 class ForeignAnswerError(RobotsError):
-    """Raised if a downloader middleware answers the request for a missing robots.txt."""
+    """Raised if a downloader middleware answers a request for a missing robots.txt file."""
 
 
 class DecodingError(RobotsError):
-    """Raised if a robots.txt has an unknown content coding, or if its data is damaged."""
+    """Raised if a robots.txt file has an unknown content coding, or if its data is damaged."""

@@ -21,7 +21,7 @@ LEAVES = {
 }
 
 #: Setting -> the path of a subclass of `Source` in `fetching/sources.py`. The class takes the
-#: crawler, its `Settings`, a parser, and a function that returns the default agent of the crawl.
+#: crawler, its `Settings`, a parser, and a function that returns the crawl's default agent.
 SOURCES = {
     "ROBOTS_EXEMPT": "scrapy_robots_rfc.fetching.overrides.Overrides",
     "ROBOTS_OVERRIDES": "scrapy_robots_rfc.fetching.overrides.Overrides",
@@ -42,7 +42,7 @@ OUR_QUEUE = "scrapy_robots_rfc.OriginPriorityQueue"
 
 
 class OptionalMiddleware(NamedTuple):
-    """A middleware that a setting requires.
+    """A middleware required by a setting.
 
     :param setting: the Scrapy setting that enables this kind of middleware.
     :param path: the import path of the class.
@@ -97,11 +97,11 @@ _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
 
 
 def load_needed(table: Mapping[str, str], settings: Settings) -> list[Any]:
-    """Load all classes in a table whose setting is set, without duplicates."""
+    """Load the classes in a table whose settings are set, without duplicates."""
     paths = [path for key, path in table.items() if value_of(settings, key)]
     return [load_object(path) for path in dict.fromkeys(paths)]
 
 
-def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - `settings.py` has the type
-    """Return the value of a setting by its key."""
+def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - see `settings.py` for the type
+    """Return a setting's value, given its key."""
     return getattr(settings, _FIELDS[key])

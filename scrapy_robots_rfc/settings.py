@@ -55,10 +55,10 @@ PAGE_RULES: dict[str, tuple[str, ...]] = {
     "noindex": ("header", "meta"),
     "link-nofollow": ("link",),
 }
-# An option of ROBOTS_REPORT that FEEDS does not have.
+# An option that is valid in ROBOTS_REPORT but not in FEEDS.
 _ALLOWED = "allowed"
 
-# Text for the descriptions of accepted values.
+# Text used in descriptions of accepted values.
 _LIST = "a list or a comma-separated string of"
 _DICT = "a dict or a JSON object that maps"
 _ORIGIN = "'https://example.com' or 'https://example.com:8443'"
@@ -386,7 +386,7 @@ def read_settings(settings: BaseSettings) -> Settings:
     return read
 
 
-def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - the field has the type
+def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - depends on the row
     """Read and validate a setting.
 
     :raises SettingError: if its value is not accepted.

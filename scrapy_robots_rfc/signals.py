@@ -8,12 +8,13 @@ from scrapy.signalmanager import SignalManager
 
 
 def has_receivers(manager: SignalManager, signal: object) -> bool:
-    """Return whether a signal has any receivers. If not, sending it would be wasted time."""
+    """Return whether a signal has any receivers. If not, there is no need to send it."""
     return any(liveReceivers(getAllReceivers(manager.sender, signal)))
 
 
-#: Sent when the fetch of a robots.txt has ended, with or without a file. Handlers may be
-#: coroutines. Waiting requests continue once all handlers have finished, or after ROBOTS_TIMEOUT.
+#: Sent when the fetch of a robots.txt file has ended, whether or not it was successful. Handlers
+#: may be coroutines. Waiting requests continue once all handlers have finished, or after
+#: ROBOTS_TIMEOUT.
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int,
 #: or None if there was no response), `body` (bytes, or None if there is no file), `error` (the
 #: cause as a str, or None if the fetch was successful), `request` (the request that needed the

@@ -44,7 +44,7 @@ USE = "robotstxt/use/{source}"
 
 
 def of(crawler: Crawler) -> StatsCollector:
-    """Return the stats collector of a crawler."""
+    """Return a crawler's stats collector."""
     assert crawler.stats is not None
     return crawler.stats
 
@@ -53,7 +53,7 @@ class Counter:
     """Increments a crawl's stats.
 
     Scrapy's `inc_value` is slow. If STATS_CLASS is one of Scrapy's own collectors, this class
-    modifies the dict that `get_stats` returns instead.
+    updates the dict returned by `get_stats` directly.
     """
 
     def __init__(self, collector: StatsCollector) -> None:

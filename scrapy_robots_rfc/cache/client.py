@@ -30,12 +30,12 @@ _T = TypeVar("_T")
 CALL_TIMEOUT = 5.0
 #: Seconds to wait after a failed call before calling the same method again.
 RETRY_DELAY = 5.0
-#: Number of seconds without a failure after which the next failure is logged again.
+#: After this many seconds without a failure, the next failure is logged again.
 QUIET = 60.0
 #: Maximum number of seconds that another machine's clock may be ahead.
 MAX_CLOCK_SKEW = 60.0
-#: Maximum number of seconds by which the wait for a turn may exceed the longest interval. The store
-#: may return up to five seconds while another worker has the turn, and times are rounded.
+#: Number of seconds by which the wait for a turn may exceed the longest interval. The store may ask
+#: us to wait up to five seconds while another worker holds the turn, and times are rounded.
 TURN_SLACK = 6.0
 #: Seconds after which a lease expires unless it is renewed.
 LEASE = 15.0
@@ -46,7 +46,8 @@ LEASE_PATIENCE = 60.0
 #: Maximum number of seconds to wait for the store to close, which usually takes less than a
 #: millisecond.
 CLOSE_TIMEOUT = 0.5
-#: When the crawl ends, seconds between checks for running calls. They add up to half a second.
+#: Delays in seconds between checks for running calls when the crawl ends. They add up to half a
+#: second.
 _CLOSE_DELAYS = (0.01, 0.04, 0.15, 0.3)
 
 
@@ -64,7 +65,7 @@ class Lookup(NamedTuple):
 
 
 class CacheClient:
-    """Calls a crawl's store. Its coroutines do not raise errors from the store.
+    """A client for a crawl's store. Its coroutines never raise errors from the store.
 
     :param store: an open store.
     :param name: the store's name in log messages, without credentials.
@@ -158,7 +159,7 @@ class CacheClient:
                 self._warned_of_entry = True
                 logger.warning(
                     "The robots.txt store %s has an unreadable copy of %s (%s), so the file is "
-                    "fetched again. Further unreadable copies are only counted",
+                    "fetched again. Further unreadable copies are counted but not logged",
                     self._name, key, error,
                 )  # fmt: skip
             await self._drop(origin)  # so that it is not counted again
@@ -236,7 +237,7 @@ class CacheClient:
             await self._release(origin)
 
     async def unlock(self, origin: Origin) -> None:
-        """Unlock a file, so that other workers may fetch it."""
+        """Unlock a file so that other workers can fetch it."""
         self._refused_since.pop(origin, None)
         if origin in self._locked:
             self._locked.discard(origin)
@@ -248,7 +249,7 @@ class CacheClient:
     # Turns.
 
     async def take_turn(self, origin: Origin, seconds: float) -> float | None:
-        """Take a turn like `SharedStore.take_turn`, or return `None` if the store fails."""
+        """Call `SharedStore.take_turn` and return its result, or `None` if the store fails."""
 
         def take() -> float:
             wait: float = self._store.take_turn(str(origin), self._owner, seconds)
@@ -258,13 +259,13 @@ class CacheClient:
                 return wait
             raise StoreError(
                 f"the next turn starts in {wait:g} s, which is longer than ROBOTS_CRAWL_DELAY_MAX; "
-                "check the clock of the store"
+                "check the store's clock"
             )
 
         return await self._call("take_turn", take, default=None)
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
-        """End a turn like `SharedStore.end_turn`."""
+        """Call `SharedStore.end_turn`."""
         await self._call(
             "end_turn", self._store.end_turn, str(origin), self._owner, interval, default=None
         )

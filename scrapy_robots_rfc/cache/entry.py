@@ -97,7 +97,7 @@ class CacheEntry(NamedTuple):
         return self._replace(validity=validity, fetched=min(self.fetched + seconds, latest))
 
     def expiring_by(self, time: float) -> Self:
-        """Return the entry, but make it expire no later than the given time."""
+        """Return a copy of the entry that expires no later than the given time."""
         until = min(self.validity.fresh_until, time)
         return self._replace(validity=self.validity._replace(fresh_until=until))
 
@@ -129,9 +129,9 @@ class CacheEntry(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The result of an attempt to fetch a file.
+    """The result of a single attempt to fetch a file.
 
-    :param access: the outcome.
+    :param access: the outcome of the attempt.
     :param freshness: the response's freshness, according to its headers.
     :param validators: the file's validators, if the server sent any.
     :param confirmed: True if the cached file is still valid (304).
@@ -150,7 +150,7 @@ def next_entry(
     limits: Settings,
     since: float | None = None,
 ) -> CacheEntry:
-    """Return the entry after an attempt.
+    """Return the new entry after an attempt to fetch a file.
 
     :param old: the previous entry. Its file is kept if the new one is unreachable.
     :param since: the time when the outage began, unless `old` already contains it.
@@ -198,7 +198,7 @@ def entry_for_route(
 
 # A serialized entry is a line of JSON metadata followed by the file, compressed together.
 
-#: The version of the format.
+#: The format version.
 VERSION = 1
 #: Larger entries are not compressed. This limits the amount of data that `decode` decompresses,
 #: which blocks the event loop for up to 8 ms.
@@ -211,8 +211,8 @@ _MAX_CAUSE = 200
 _HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")
 #: A limit for timestamps, far beyond the year 9999.
 _MAX_TIME = 1e13
-#: The fields of the metadata, in order. Fields that are not in `_TEXTS` are numbers. Most fields
-#: are optional.
+#: The metadata fields, in order. Fields that are not in `_TEXTS` are numbers. Most fields are
+#: optional.
 _FIELDS = (
     "version", "outcome", "status", "cause", "fetched", "fresh_until", "confirmed",
     "unreachable_since", "lifetime", "cut", "url", "etag", "last_modified",

@@ -41,7 +41,7 @@ PARSED_FACTOR = 40
 # Smaller entries are not compressed, because that would not save much.
 _COMPRESS_ABOVE = 900
 # Level 1 is faster than parsing a file again, but level 6 is not. A small window and small tables
-# are faster, because zlib clears them for each entry, and hardly affect the size.
+# are faster, because zlib clears them for each entry. They hardly affect the compressed size.
 _LEVEL, _WINDOW, _MEMORY = 1, 12, 5
 
 # The garbage collector stops tracking plain tuples, but not `Origin`, which is equal to them. This
@@ -104,7 +104,7 @@ class MemoryCache:
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        # The serialized entries, each with the size of its file.
+        # The serialized entries, along with the size of each file.
         self._entries: _Table[tuple[bytes, int]] = _Table(
             origins, max(origins * BYTES_PER_ORIGIN, min_bytes)
         )
@@ -140,7 +140,7 @@ class MemoryCache:
 
     def _unpack(self, origin: Origin, data: bytes) -> CacheEntry:
         self._entries.move_to_end(origin)
-        if not data.startswith(pickle.PROTO):  # it is compressed
+        if not data.startswith(pickle.PROTO):  # the entry is compressed
             data = zlib.decompress(data, _WINDOW)
         entry: CacheEntry = pickle.loads(data)  # noqa: S301 - created by `put`
         return entry

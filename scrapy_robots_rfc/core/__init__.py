@@ -1,4 +1,4 @@
-"""A robots.txt parser (RFC 9309, 2.1 and 2.2) that also reads records such as Crawl-delay.
+"""A parser for robots.txt (RFC 9309, 2.1 and 2.2) and for other records, such as Crawl-delay.
 
 This package does no I/O, does not read the clock and does not import Scrapy.
 """

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from scrapy_robots_rfc.core.percent import to_octets
 
-#: The name of both the request meta key and the spider attribute that set the agent.
+#: The request meta key and the spider attribute for setting the agent.
 USER_AGENT_KEY = "robotstxt_user_agent"
 #: Describes the values that `parse_agent` accepts, for use in error messages.
 ACCEPTED = "a string, or a list of strings in order of preference"
@@ -69,7 +69,7 @@ ANY_KEY = GroupKey(ANY)
 
 
 def _lower(text: str) -> str:
-    """Lowercase the ASCII letters in Latin-1 text, and no others."""
+    """Lowercase only the ASCII letters in Latin-1 text."""
     if text.isascii():
         return text.lower()
     return text.encode("latin-1").lower().decode("latin-1")
@@ -83,9 +83,9 @@ def _match_start(pattern: re.Pattern[str], text: str) -> str:
 def names_in_line(value: str) -> tuple[str, str]:
     """Return the product token and the full name from a user-agent line, in lowercase.
 
-    The name ends at a space, tab, ``/`` or ``;``. The token is everything before the first
-    character of the name that is not allowed in a token. For example, ``bot1/2.0`` has the token
-    ``bot`` and the name ``bot1``. Either may be empty.
+    The name ends at a space, tab, ``/`` or ``;``. The token ends at the first character that is not
+    allowed in a token. For example, ``bot1/2.0`` has the token ``bot`` and the name ``bot1``.
+    Either may be empty.
 
     :param value: the value of the line, decoded as Latin-1.
     """
@@ -109,7 +109,7 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     them match, its leading token is used instead. For example, ``bot2`` matches ``bot2`` if the
     file contains it, or else ``bot``, but never ``bot1``.
 
-    :returns: pairs of a name, in the crawler's own spelling, and its key.
+    :returns: pairs of a name and its key. Names are spelled as in `name`.
     """
     if name == ANY:
         return ((ANY, ANY_KEY),)
@@ -180,10 +180,10 @@ def _to_text(identification: str | bytes) -> str:
 
 
 class Agent(NamedTuple):
-    """The identity that a crawler uses when it applies robots.txt rules.
+    """The crawler's identity, which is matched against user-agent lines.
 
-    :param tokens: the crawler's names in order of preference. If there are none, only the ``*``
-        group can apply.
+    :param tokens: the crawler's names, in order of preference. Without any, only the ``*`` group
+        can apply.
     :param identification: the full identification string, which is passed to third-party parsers.
     """
 
@@ -214,8 +214,7 @@ def parse_agent(value: object) -> Agent | None:
 def _agent_from_names(names: tuple[str | bytes, ...], split_commas: bool) -> Agent | None:
     """Return an agent with the given names.
 
-    :param split_commas: True to accept a comma-separated list in place of a name, as on the command
-        line.
+    :param split_commas: True to accept a comma-separated list of names, as on the command line.
     """
     texts = [text for text in map(_to_text, names) if text]
     if split_commas and texts:

@@ -14,7 +14,7 @@ class RuleKind(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a URL is allowed or disallowed.
+    """The reason for a decision.
 
     The values appear in stat keys and reports, so they must not change.
     """
@@ -67,10 +67,10 @@ class Decision(NamedTuple):
     """The decision for a URL. URLs that match the same rule share an instance.
 
     :param allowed: True if the URL may be fetched.
-    :param reason: why it is allowed or disallowed.
+    :param reason: the reason for the decision.
     :param rule: the rule that decided, or `None` if the decision is not based on a rule.
-    :param token: the product token whose group applied, ``*`` for the group of all crawlers, or
-        `None` if no group applied.
+    :param token: the product token whose group applied, ``*`` for the group that applies to all
+        crawlers, or `None` if no group applied.
     :param origin: ``scheme://authority`` of the file, or `None` if no file was fetched.
     :param stale: True if the file has expired but could not be refreshed.
     :param override: the path of the local file that was used instead of the site's robots.txt, or

@@ -53,7 +53,7 @@ class Flag(enum.StrEnum):
 
 
 class Line(NamedTuple):
-    """A parsed line of the file.
+    """A parsed line.
 
     :param number: the line number, starting at 1. Lines end with CR, LF or CRLF.
     :param kind: the kind of line.
@@ -72,7 +72,7 @@ class Line(NamedTuple):
 
 
 def raw_lines(robots: RobotsTxt) -> list[str]:
-    """Return the unparsed lines of a file, decoded as Latin-1."""
+    """Return the unparsed lines in a file, decoded as Latin-1."""
     return robots.content.data.decode("latin-1").removesuffix("\n").split("\n")[1:]
 
 
@@ -165,9 +165,9 @@ class Explanation(NamedTuple):
     """An explanation of the decision for a URL.
 
     :param crawler_tokens: the crawler's product tokens, in order of preference. If a Gemini crawler
-        has several purposes, only the deciding one is included.
-    :param token: the token whose group applies, ``*`` for the group of all crawlers, or `None` if
-        no group applies.
+        has several purposes, only the one that decided is included.
+    :param token: the token whose group applies, ``*`` for the group that applies to all crawlers,
+        or `None` if no group applies.
     :param groups: the groups for that token, which are treated as a single group (2.2.1).
     :param matches: the matching rules, most specific first. The first one decides (2.2.2).
     """

@@ -55,7 +55,7 @@ def _escaped(line: re.Match[bytes]) -> bytes:
 
 
 def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
-    """Return a list of tokens for each virtual user agent, leaving out the other virtual ones."""
+    """For each virtual user agent, return the tokens without any other virtual user agents."""
     if isinstance(tokens, str):
         return []
     virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
@@ -69,7 +69,7 @@ def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
 def deciding_tokens(
     file: RobotsTxt, url: str | bytes, tokens: str | Sequence[str]
 ) -> str | Sequence[str]:
-    """Return the tokens to use for a URL, including at most one virtual user agent."""
+    """Return the tokens to use for a URL, with no more than one virtual user agent."""
     combinations = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
     if len(combinations) < 2:
         return tokens

@@ -1,9 +1,9 @@
 r"""Find the groups and records in a file quickly during a crawl (RFC 9309, 2.1 and 2.2.4).
 
 These functions use regular expressions to find the lines they need instead of reading every line.
-A property test checks that they find the same groups as `findings.py`. They take the data of a
-`Content`, where every line, including the first, is preceded by a newline. That is why the regular
-expressions start with a newline.
+A property test checks that they find the same groups as `findings.py`. They take `Content.data`,
+where every line, including the first, is preceded by a newline. That is why the regular expressions
+start with a newline.
 """
 
 import math
@@ -119,13 +119,13 @@ def groups_in(
 ) -> Iterator[tuple[tuple[GroupKey, ...], Section]]:
     """Yield each group's keys and lines, in file order (2.1).
 
-    :param agents: the user-agent lines of the file.
+    :param agents: the user-agent lines in the file.
     """
     section = Section(0, 0, 0)
     names: list[AgentLine] = []
     for agent, next_agent in zip_longest(agents, agents[1:]):
         names.append(agent)
-        # A user-agent line starts a new group only if a rule precedes it.
+        # A user-agent line only starts a new group if it comes after a rule.
         if next_agent is None or _has_rules(file, agent.end, next_agent.start):
             section = _section(file, names[0].end, next_agent, section)
             keys = chain.from_iterable(line_keys(name.token, name.name) for name in names)
@@ -139,7 +139,7 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
     Each section starts after the last user-agent line before the first rule. That way, it is the
     same for all crawlers that share the group, so they can share an index.
 
-    :param agents: the user-agent lines of the file.
+    :param agents: the user-agent lines in the file.
     """
     section = Section(0, 0, 0)
     at = 0
@@ -169,9 +169,9 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
 def records_in(
     file: bytes, sections: Iterable[Section], keys: Sequence[str], max_lines: float = math.inf
 ) -> Iterator[list[Record]]:
-    """Yield a list for each section, which contains its records with any of the given keys.
+    """Yield a list for each section, containing its records with any of the given keys.
 
-    The values of the records are decoded as Latin-1.
+    Record values are decoded as Latin-1.
 
     :param keys: the keys to find, in lowercase.
     :param max_lines: the maximum number of lines to read in total.

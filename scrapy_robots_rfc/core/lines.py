@@ -14,7 +14,7 @@ BLANKS = " \t"  # RFC 9309, 2.2: WS = %x20 / %x09
 
 
 class LineKind(enum.Enum):
-    """The kind of a line."""
+    """The kinds of lines."""
 
     BLANK = "blank"
     #: A line that contains only a comment (`EmptyLine` in RFC 9309, 2.2).
@@ -24,7 +24,7 @@ class LineKind(enum.Enum):
     DISALLOW = "disallow"
     #: Any other `key: value` line (RFC 9309, 2.2.4).
     RECORD = "record"
-    #: Any other line.
+    #: Anything else.
     JUNK = "junk"
 
 
@@ -51,7 +51,7 @@ KNOWN_RECORDS = frozenset(
     {"sitemap", "crawl-delay", "request-rate", "visit-time", "host", "clean-param", "noindex"}
     | {"content-signal", "content-usage", "license", *TRAINING}
 )
-#: Common misspellings of keys, which we accept.
+#: Common misspellings that are accepted as keys.
 MISSPELT: dict[str, LineKind] = {
     "useragent": LineKind.USER_AGENT,
     "user agent": LineKind.USER_AGENT,
@@ -71,7 +71,7 @@ KEYS: dict[str, LineKind] = {
     **MISSPELT,
 }
 RULES = (LineKind.ALLOW, LineKind.DISALLOW)
-#: The keys of rules, including misspellings, in lowercase.
+#: The keys of rules in lowercase, including misspellings.
 RULE_KEYS = tuple(key for key, kind in KEYS.items() if kind in RULES)
 
 _words_of = re.compile("[^ \t]+").findall
@@ -129,7 +129,7 @@ class Content(NamedTuple):
         first, is preceded by a newline, so that the same regular expressions match any line.
     :param truncated: True if the file is longer than the limit.
     :param size: the size of the file in bytes, capped at the limit.
-    :param encoding: the encoding according to the byte order mark, or an empty string if there is
+    :param encoding: the encoding indicated by the byte order mark, or an empty string if there is
         none.
     """
 

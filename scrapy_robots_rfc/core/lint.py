@@ -40,7 +40,7 @@ from scrapy_robots_rfc.core.text import pluralize, shorten
 # Maximum length of a key to compare with the known keys.
 _MAX_SIMILAR_KEY = 24
 _KEYS_TO_SUGGEST = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
-# Keys that need more than a capital first letter to get their usual spelling.
+# Keys for which capitalizing the first letter does not give the usual spelling.
 _USUAL_KEYS = {
     "site-map": "Sitemap",
     "disallowaitraining": "DisallowAITraining",
@@ -188,7 +188,7 @@ def _check_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Findi
 
 @lru_cache(maxsize=1024)
 def _similar_key(key: str) -> str | None:
-    """Return the known key that is most similar to an unknown key, or `None` if none is."""
+    """Return the known key that is most similar to an unknown key, or `None` if none is similar."""
     if len(key) > _MAX_SIMILAR_KEY:
         return None
     plain = key.replace("_", "-").replace(" ", "-")
@@ -213,7 +213,7 @@ def _suggest_name(value: str) -> str:
 
 
 def _describe_name(value: str, shared: Collection[str]) -> tuple[str, str]:
-    """Return the effect of a name that is not a product token, and a suggested correction.
+    """Return the effect and a suggested correction for a name that is not a product token.
 
     :param shared: the tokens shared by several names.
     """
@@ -367,7 +367,7 @@ def _check_outside_group(line: Line) -> Iterator[Finding]:
 def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
     """Check the user-agent lines in all groups."""
     by_name: dict[tuple[str, str], Group] = {}  # token and full name -> the first group with them
-    by_token: dict[str, tuple[str, int]] = {}  # token -> the first name and line with it
+    by_token: dict[str, tuple[str, int]] = {}  # token -> its first name and line number
     for group in groups:
         agents = _agents_in(group, lines)
         names = [names_in_line(to_octets(line.value)) for line in agents]
@@ -391,7 +391,7 @@ def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Fin
 
 
 def _check_nobody(agents: Sequence[Line]) -> Iterator[Finding]:
-    """Check a group's user-agent lines for those that don't match any crawler."""
+    """Check for user-agent lines in a group that do not match any crawler."""
     effect = "it matches no crawler"
     if all(_names_nobody(line.value) for line in agents):
         effect += ", so the rules below it never apply"
@@ -415,7 +415,7 @@ def _rules(group: Group) -> set[tuple[object, str]]:
 
 
 def _check_group(group: Group, lines: Sequence[Line]) -> Iterator[Finding]:
-    """Check the lines of a group against each other.
+    """Check a group for lines that conflict with each other.
 
     :param lines: all lines in the file.
     """

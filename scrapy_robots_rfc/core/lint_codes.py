@@ -8,7 +8,7 @@ from scrapy_robots_rfc.core.lines import MAX_LINE
 
 
 class Severity(enum.Enum):
-    """The severity of a finding. The values match the levels of GitHub annotations."""
+    """The severity of a finding. The values match GitHub's annotation levels."""
 
     #: The line has no effect.
     ERROR = "error"
@@ -199,14 +199,14 @@ _NOTICES: dict[Flag | Code, Text] = {
     Code.REPEATED_RULE: Text("it has no effect, because it repeats line {above}", ""),
     Code.USE_UNKNOWN: Text("`{label}` is not a known label", ""),
 }
-#: Codes whose `meant` is advice or an example instead of a correction.
+#: Codes for which `meant` is advice or an example instead of a correction.
 ADVICE = frozenset({Code.MARKUP, Code.INVALID_VALUE, Code.USE_VOID})
-#: The texts of all codes.
+#: The text for each code.
 TEXTS: dict[Flag | Code, Text] = {**_ERRORS, **_WARNINGS, **_NOTICES}
 
 
 def severity_of(code: Flag | Code) -> Severity:
-    """Return the severity of a code."""
+    """Return a code's severity."""
     if code in _ERRORS:
         return Severity.ERROR
     return Severity.WARNING if code in _WARNINGS else Severity.NOTICE

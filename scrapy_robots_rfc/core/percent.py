@@ -42,10 +42,11 @@ def _table(delimiters: str) -> dict[str, str]:
 # An escape, or a character that is never bare: `%2f`, ` `.
 _TO_NORMALIZE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
 
-# An escape for a character that is never bare: `%20`, `%C3`. It is in normal form in both paths and
-# queries.
+# An escape for a character that is never bare: `%20`, `%C3`. Such escapes are already in normal
+# form.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
-#: Text that is already in normal form: `/a%20b`. Nearly all URLs are, so callers check this first.
+#: Text that is already in normal form: `/a%20b`. Nearly all URLs are already normal, so callers
+#: check for this first.
 NORMAL_RUN = f"[{re.escape(BARE)}]*+(?:{_NORMAL_ESCAPE}[{re.escape(BARE)}]*+)*+"
 
 # Text with at least this many percent signs is normalized in chunks. A hostile URL may contain
@@ -136,7 +137,7 @@ class LiteralRun(NamedTuple):
     def find(self, target: str, start: int, last: bool) -> int:
         """Return the end offset of the leftmost match in a target, or -1 if there is none.
 
-        :param start: the offset at which to start searching.
+        :param start: the offset to start searching from.
         :param last: True if the match must be at the end of the target.
         """
         query_start = len(target.partition("?")[0])
@@ -195,7 +196,7 @@ class Pattern(NamedTuple):
 
 
 def parse_pattern(pattern: str) -> Pattern:
-    """Parse a pattern, where ``*`` matches any text and a final ``$`` matches the end (2.2.3).
+    """Parse a pattern, in which ``*`` matches any text and a final ``$`` matches the end (2.2.3).
 
     :param pattern: the pattern as written, decoded as Latin-1.
     """

@@ -257,10 +257,10 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
 def record_preferences(
     by_kind: Mapping[str, Sequence[PathPreference]], url: str | bytes
 ) -> Mapping[str, Preference]:
-    """Return the preferences for a URL.
+    """Return a site's preferences for a URL.
 
-    For each kind of record, only the records with the longest matching pattern apply. `combined`
-    then merges the different kinds.
+    For each kind of record, only the records with the longest matching pattern apply. The results
+    for the different kinds are then merged with `combined`.
 
     :param by_kind: the result of `read_records`.
     :param url: the URL, in any form that `RobotsTxt.decide` accepts.

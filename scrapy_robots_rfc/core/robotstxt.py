@@ -172,14 +172,14 @@ class RobotsTxt:
         return self.starts_with_markup and not self._agent_lines()
 
     def _contains_any(self, record_keys: Iterable[str]) -> bool:
-        """Return whether the file contains any of the keys. If not, groups need not be parsed."""
+        """Return whether the file contains any of the keys. This is faster than parsing groups."""
         lower = self.content.data.lower()
         return any(key.encode("ascii") in lower for key in record_keys)
 
     def records_by_group(
         self, *record_keys: str
     ) -> Iterable[tuple[tuple[GroupKey, ...], list[Record]]]:
-        """Return the keys of each group, together with its records that have one of the given keys.
+        """Return the keys of each group, along with its records that have the given record keys.
 
         The values of the records are decoded as Latin-1. The result is empty if the file does not
         contain any of the given keys.
@@ -208,7 +208,7 @@ class RobotsTxt:
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
     ) -> Mapping[str, use.Preference]:
-        """Return the site's preferences about how a page is used, by label.
+        """Return the site's preferences about how a page may be used, by label.
 
         They come from the records in the group that applies, from Content-Signal records above the
         first user-agent line (which are defaults for all groups), and from groups for a policy

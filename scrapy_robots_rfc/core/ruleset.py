@@ -1,4 +1,4 @@
-"""An index of the rules of a group that finds the most specific match quickly (RFC 9309, 2.2.2).
+"""An index of a group's rules that finds the most specific match quickly (RFC 9309, 2.2.2).
 
 Most rules are plain prefixes, such as `/shop/`. They are sorted, so a binary search for the target
 ends at the longest matching prefix, or at a longer rule that starts with it. All other rules
@@ -61,8 +61,8 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
 
     A single line that is longer than this becomes its own piece.
 
-    :returns: pairs of the line number before the piece and the piece itself, which starts with a
-        newline.
+    :returns: pairs of a line number and a piece. The piece starts with a newline, and the line
+        number is for the line before it.
     """
     start, end, above = section
     while start < end:
@@ -125,7 +125,7 @@ class RuleIndex:
         self._sizes: set[int] = set()  # sizes of the literals, if substrings are looked up
 
     def find(self, target: str) -> str:
-        """Return the pattern that decides for a target in normal form, or "" if none matches."""
+        """Return the most specific pattern that matches a normalized target, or "" if none does."""
         # Find the longest matching prefix.
         prefixes = self._prefixes or self.build()
         at = bisect_right(prefixes, target) - 1

@@ -66,7 +66,7 @@ class Successful(NamedTuple):
 
 
 class Unavailable(NamedTuple):
-    """The site has no file (2.3.1.3).
+    """The site does not have a file (2.3.1.3).
 
     :param status: the status of the response, or `None` if there was no response.
     :param cause: a short description of the cause.
@@ -78,7 +78,7 @@ class Unavailable(NamedTuple):
 
 
 class Unreachable(NamedTuple):
-    """The file could not be fetched, so the site may or may not have one (2.3.1.4).
+    """The file could not be fetched, so we do not know if the site has one (2.3.1.4).
 
     :param status: the status of the response, or `None` if there was no response.
     :param cause: a short description of the cause.
@@ -121,8 +121,8 @@ Access = Successful | Unavailable | Unreachable | Local
 #: The status that proxies send if they require credentials. Sites never send it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-#: Statuses whose Location header is followed (2.3.1.2). For 300, it contains the server's preferred
-#: choice (RFC 9110, 15.4.1).
+#: Statuses for which we follow the Location header (2.3.1.2). For 300, it contains the server's
+#: preferred choice (RFC 9110, 15.4.1).
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
 _HTTP = SCHEMES["http"]
@@ -138,7 +138,7 @@ class FetchStep(NamedTuple):
 
     :param url: the URL to request, without userinfo.
     :param seen: the URL and Cookie header of each previous request.
-    :param scheme: the scheme of the first URL, which determines the meaning of statuses.
+    :param scheme: the scheme of the first URL, which determines what a status means.
     :param cookie: the Cookie header to send, or an empty string.
     :param cookie_for: a function that returns the Cookie header for a URL, or an empty string.
     """
@@ -192,7 +192,7 @@ class FetchStep(NamedTuple):
             return Unavailable(status, f"{status} without a usable Location")
         cookie = self.cookie_for(target)
         seen = (*self.seen, (self.url, self.cookie))
-        # With a new cookie, the same URL may lead somewhere else.
+        # The same URL may lead somewhere else with a new cookie.
         if (target, cookie) in seen:
             return Unavailable(status, "redirect loop")
         if len(seen) > MAX_REDIRECTS:
@@ -236,7 +236,7 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
 class Validity(NamedTuple):
     """The result that currently applies to an origin, and for how long.
 
-    :param outcome: the result on which decisions are based.
+    :param outcome: the result that decisions are based on.
     :param fresh_until: the time when the result expires.
     :param confirmed: the time when the current file was last fetched or confirmed, or `None` if
         there is no file.
@@ -382,7 +382,7 @@ def _first(lines: HeaderLines, name: bytes) -> bytes:
 
 
 def etag(lines: HeaderLines) -> bytes | None:
-    """Return the ETag for If-None-Match (RFC 9110, 13.1.2). Ignore ``*``, which matches any."""
+    """Return the ETag to send in If-None-Match (RFC 9110, 13.1.2), ignoring ``*``."""
     value = _first(lines, b"ETag")
     return value if _VALIDATOR.fullmatch(value) and value.strip() != b"*" else None
 

@@ -80,7 +80,7 @@ def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | N
 
     :param description: the scheme's description, or `None` to ignore its robots.txt files.
     :returns: the scheme, or `None` if the description is `None`.
-    :raises ValueError: if the name or the description is not accepted.
+    :raises ValueError: if the name or description is not accepted.
     :raises TypeError: if the description has the wrong type or keys.
     """
     if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _FIXED:
@@ -306,7 +306,7 @@ def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
     ``file:///etc/passwd`` is ignored.
 
     :param values: the values of the Sitemap records, which may be malformed.
-    :param base: the URL of the robots.txt, against which relative values are resolved.
+    :param base: the URL of the robots.txt file, which relative values are resolved against.
     """
     urls = dict[str, None]()
     for value in values:

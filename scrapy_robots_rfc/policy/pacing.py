@@ -44,12 +44,12 @@ class Bound(NamedTuple):
     window: VisitTime | None = None
 
     def applies_at(self, utc: time) -> bool:
-        """Return whether the bound applies at a time of day."""
+        """Return whether the bound applies at the given time of day."""
         return self.window is None or inside(self.window, utc)
 
 
 class Pace(NamedTuple):
-    """All intervals that a site asks for.
+    """All intervals requested by a site.
 
     :param bounds: the intervals, which may differ by time of day.
     """
@@ -67,7 +67,7 @@ class Pace(NamedTuple):
 
 
 def inside(window: VisitTime, utc: time) -> bool:
-    """Return whether a time of day is in a window.
+    """Return whether a time of day falls within a window.
 
     If the start and end times are the same, the window covers the entire day.
     """
@@ -78,7 +78,7 @@ def inside(window: VisitTime, utc: time) -> bool:
 
 
 def pace_of(records: Iterable[Record]) -> Pace | None:
-    """Return the pace that a group asks for, or `None` if it does not ask for any.
+    """Return the pace requested by a group's records, or `None` if there is none.
 
     :param records: the group's records with a key in `KEYS`. Malformed records are ignored.
     """
@@ -165,10 +165,10 @@ class IntervalClock:
             self.last = max(self.last, now)
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until the next request may start.
+        """Return the number of seconds until the next request may start.
 
         :param interval: the interval in seconds, or 0 if there is none.
-        :returns: `None` if it depends on a response that has not arrived yet.
+        :returns: `None` if that depends on a response that has not arrived yet.
         """
         if not interval:
             return 0.0

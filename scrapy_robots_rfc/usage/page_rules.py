@@ -56,9 +56,9 @@ MAX_TAGS, MAX_TAG_CHARACTERS = 3000, 196_608
 # needs quadratic time to parse them.
 _LONG_TAG = 1000
 _CROWDED = re.compile(r"(?:[^\s/=]*+[\s/=]++){100}")
-# Maximum number of characters to pass to canonicalize_url. The site and an eighth of the base URL
-# are also counted for each link. A short URL takes 0.05 ms, and a non-ASCII host with 1,000
-# characters takes 2 ms.
+# Maximum number of characters to pass to canonicalize_url. For each link, the site and an eighth of
+# the base URL also count. A short URL takes 0.05 ms, and a non-ASCII host with 1,000 characters
+# takes 2 ms.
 _MAX_CANONICAL = 4096
 _BASE_SHARE = 8
 # `rel` values for links that the page does not endorse (HTML, 4.6.7). Scrapy's `Link.nofollow` only
@@ -166,7 +166,7 @@ def _text_of(response: Response) -> str:
     """Return the text of an HTML response, or an empty string for anything else."""
     try:
         return response.text if isinstance(response, HtmlResponse) else ""
-    except Exception:  # noqa: BLE001 - some decoders fail for hostile bytes
+    except Exception:  # noqa: BLE001 - some decoders fail on hostile bytes
         return ""
 
 
@@ -178,7 +178,7 @@ def _is_crowded(tag: _Tag) -> bool:
 
 
 def _elements(tags: Iterable[_Tag], initials: str, path: str) -> list[Any]:
-    """Parse the tags whose names start with one of the initials, and return those that match.
+    """Parse tags whose name starts with one of the initials, and return the elements that match.
 
     :param path: an XPath expression.
     """
@@ -199,7 +199,7 @@ _PAGES: WeakKeyDictionary[Response, Page] = WeakKeyDictionary()
 
 
 def page_of(response: Response) -> Page:
-    """Return the page of a response, which has no tags if the response is not HTML."""
+    """Return the page for a response. If the response is not HTML, the page has no tags."""
     page = _PAGES.get(response)
     if page is None:
         page = _PAGES[response] = Page(response)

@@ -1,8 +1,8 @@
 """Parse X-Robots-Tag headers, robots meta tags and TDMRep.
 
 X-Robots-Tag and robots meta tags are not standardized, so `docs/page_rules.md` describes how we
-interpret them. Members are separated by commas. `NAME:` before a member makes it, and all members
-after it, apply to only one crawler.
+interpret them. Members are separated by commas. If a member starts with `NAME:`, it and all later
+members only apply to the crawler with that name.
 """
 
 import json
@@ -42,14 +42,14 @@ _DATE = re.compile(
     r"(?:\s+\d{1,2}:\d\d(?::\d\d)?(?:\s*(?:[a-z]{1,5}|[+-]\d{4}))?)?",
     re.IGNORECASE | re.ASCII,
 )
-# The hours at the end of the text before a colon: "13" in "3 Dec 2025 13".
+# The hour at the end of the text before a colon: "13" in "3 Dec 2025 13".
 _HOURS = re.compile(r"(?:^|[\sT])\d{1,2}\Z", re.IGNORECASE | re.ASCII)
 # Maximum number of characters in a date.
 _MAX_DATE = 64
 
 #: The path of a site's TDMRep file.
 TDMREP = "/.well-known/tdmrep.json"
-#: Limits for a tdmrep.json: its size in bytes, its number of entries, and the total size of all
+#: Maximum size of a tdmrep.json file in bytes, number of its entries, and total size of its
 #: locations in bytes. Parsing a hostile file of this size takes 10 ms. A larger file is ignored
 #: entirely, because reading only part of it could give the wrong result.
 MAX_TDMREP_BYTES, MAX_TDMREP_ENTRIES, MAX_LOCATION_BYTES = 131_072, 500, 16_384
@@ -85,7 +85,7 @@ class PageRules:
 
     @property
     def directives(self) -> Mapping[str, str | None]:
-        """The most restrictive value of each directive, by name, including unknown directives."""
+        """The most restrictive value for each directive, including unknown ones, keyed by name."""
         values: dict[str, str | None] = {}
         for member in self.members:
             values.setdefault(member.name, member.value)
@@ -98,7 +98,7 @@ class PageRules:
         return tuple(sorted(permitted & self.directives.keys()))
 
     def where(self, directive: str) -> tuple[str, ...]:
-        """Return the headers and meta tags that contain a directive, as written."""
+        """Return the text of each header and meta tag that contains a directive."""
         places = (member.where for member in self.members if member.name == directive)
         return tuple(dict.fromkeys(places))
 
@@ -137,7 +137,7 @@ _KNOWN = frozenset({*RESTRICTS, *PERMITS, *_RANKS})
 
 
 def read_members(text: str, where: str = "") -> Iterator[Member]:
-    """Yield all members in a header or meta tag, whatever crawler they apply to.
+    """Yield all members in a header or meta tag, regardless of the crawler they apply to.
 
     :param text: the value of the header or the content of the meta tag.
     :param where: the header or meta tag, as written.
@@ -273,7 +273,7 @@ def tdm_preferences(*sources: tuple[str, object]) -> Mapping[str, Preference]:
     """
     preferences: Mapping[str, Preference] = {}
     for where, value in sources:
-        # Check the type first, because `str` fails for deeply nested JSON.
+        # Check the type first, because `str` fails on deeply nested JSON.
         text = str(value).strip() if isinstance(value, (int, str)) else ""
         if text in ("0", "1"):
             preference = Preference(text == "0", None, f"{where}: {text}".replace("\n", " "))
@@ -282,7 +282,7 @@ def tdm_preferences(*sources: tuple[str, object]) -> Mapping[str, Preference]:
 
 
 class Reservation(NamedTuple):
-    """An entry in a tdmrep.json.
+    """An entry in a tdmrep.json file.
 
     :param location: the path pattern, as written.
     :param pattern: the parsed path pattern.
@@ -295,7 +295,7 @@ class Reservation(NamedTuple):
 
 
 def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
-    """Parse a `/.well-known/tdmrep.json`, ignoring malformed entries.
+    """Parse a `/.well-known/tdmrep.json` file, ignoring malformed entries.
 
     :raises ValueError: if the file is too large, or is not a JSON array.
     """

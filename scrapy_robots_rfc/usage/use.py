@@ -59,15 +59,16 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _ByLabel = Mapping[str, Preference]
 
-#: The meta key for permitted uses. It maps labels to bools, or to `None` without a preference.
+#: The meta key for permitted uses. It maps each label to a bool, or to `None` if there is no
+#: preference.
 PERMITTED_KEY = "robots_use"
-# Maximum number of unknown labels to store in meta, and their maximum size in bytes. They are
-# limited because meta is saved in JOBDIR.
+# Maximum number of unknown labels to store in meta, and maximum size of each in bytes. These limits
+# exist because meta is saved in JOBDIR.
 _MAX_OTHERS = 32
 _MAX_LABEL = 64
 # Maximum number of `tdm-reservation` header lines to read.
 _MAX_RESERVATIONS = 100
-# Maximum number of sites to cache a tdmrep.json for.
+# Maximum number of sites for which to cache tdmrep.json.
 _MAX_SITES = 10_000
 # 4xx statuses, besides ROBOTS_UNREACHABLE_STATUSES, that do not tell us whether the file exists.
 # 408 is a timeout, and 407 comes from a proxy.
@@ -92,7 +93,7 @@ _ACCEPTED = "a list or a comma-separated string of labels"
 class _File:
     """A site's cached tdmrep.json.
 
-    :param until: the time when it expires, on `Runtime.clock`.
+    :param until: the time when it expires, according to `Runtime.clock`.
     :param entries: the entries, or an empty tuple if the file is missing or unreadable.
     :param waiters: the requests that are waiting for the current fetch, or `None` if there is no
         fetch.
@@ -143,7 +144,7 @@ class RfcUseMiddleware:
         return running_middleware(self._crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Check the uses of a request against robots.txt.
+        """Check a request's uses against robots.txt.
 
         :raises RobotsDisallowed: if robots.txt disallows all of them.
         :raises AgentError: if `robots_declared_use` in meta is not accepted.
@@ -151,7 +152,7 @@ class RfcUseMiddleware:
         # A callback may have copied this from another page's meta.
         request.meta.pop(PERMITTED_KEY, None)
         origin = self._robots.origin_of(request)
-        # A robots.txt may always be fetched (RFC 9309, 2.2.2).
+        # A robots.txt file may always be fetched (RFC 9309, 2.2.2).
         is_robots_txt = request_target(request.url) == ROBOTS_TXT
         if origin is None or is_robots_txt or request.meta.get("dont_obey_robotstxt"):
             return
@@ -173,7 +174,7 @@ class RfcUseMiddleware:
             self._refuse(request, "robots.txt", refusal, robots)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Check the uses of a response against robots.txt, headers, meta tags and tdmrep.json.
+        """Check a response's uses against robots.txt, headers, meta tags and tdmrep.json.
 
         :raises RobotsDisallowed: if all of them are disallowed.
         """
@@ -319,7 +320,7 @@ def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool |
 def _of_response(
     response: Response, tokens: Sequence[str], tdm: list[tuple[str, object]]
 ) -> _ByLabel:
-    """Return the preferences in a response.
+    """Return the preferences from a response's headers, meta tags and TDMRep values.
 
     :param tdm: the result of `find_reservation`.
     """

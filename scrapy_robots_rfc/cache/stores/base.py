@@ -56,8 +56,9 @@ class Store(ABC):
 class SharedStore(Store):
     """A store that several workers can share.
 
-    Workers take a lease to fetch a file, and a turn to send a request to a site with an interval.
-    Times are measured with the store's clock, so the workers' clocks may differ.
+    Workers take a lease before they fetch a file, and a turn before they send a request to a site
+    that requires an interval. Times are measured with the store's clock, so the workers' clocks may
+    differ.
     """
 
     @abstractmethod

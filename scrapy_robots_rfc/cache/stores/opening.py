@@ -1,4 +1,4 @@
-"""Open the store that is configured in ROBOTS_CACHE.
+"""Open the store configured in ROBOTS_CACHE.
 
 Error messages do not contain credentials.
 """

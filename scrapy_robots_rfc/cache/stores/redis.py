@@ -17,7 +17,7 @@ from redis.retry import Retry
 from scrapy_robots_rfc.cache.stores.base import SharedStore
 from scrapy_robots_rfc.errors import StoreError
 
-#: The default prefix of all keys on the server.
+#: The default prefix for all keys on the server.
 PREFIX = "robots:"
 
 # Default timeout for connecting and for each response, in seconds.
@@ -189,7 +189,7 @@ class RedisStore(SharedStore):
         self._end([self.name_of("turn", key)], [owner, microseconds])
 
     def name_of(self, kind: str, key: str) -> bytes:
-        """Return the Redis key for the copy, lease or turn of an origin."""
+        """Return the Redis key for an origin's copy, lease or turn."""
         return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
 
 

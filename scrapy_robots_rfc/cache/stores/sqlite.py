@@ -58,7 +58,7 @@ ON CONFLICT (key) DO UPDATE SET keep_until = excluded.keep_until, value = exclud
 _SWEEP = "DELETE FROM copies WHERE key IN (SELECT key FROM copies WHERE keep_until <= ? LIMIT ?)"
 # Expired values are ignored. RETURNING would require SQLite 3.35.
 _DELETE = "DELETE FROM copies WHERE key = ? AND keep_until > ?"
-# Only read the index to keep this fast, because no process can write in the meantime.
+# This only reads the index, so that it does not block other processes for long.
 _KEYS = "SELECT key FROM copies INDEXED BY copies_by_end WHERE keep_until > ?"
 
 #: Errors that indicate a damaged file if they persist with a new connection. They include
@@ -93,7 +93,7 @@ class SqliteStore(Store):
         self._check_owner()  # do this first, to avoid creating folders for nothing
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # This fails whenever SQLite would fail, but with a better error message.
+            # This fails in the same cases as SQLite, but with a better error message.
             os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -133,11 +133,11 @@ class SqliteStore(Store):
         self._connection = None
 
     def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Call a function with a connection. If the file is damaged, try again with a new file.
+        """Call a function with a connection. If the file is damaged, retry with a new file.
 
-        Only one process at a time may open or rename the file. Otherwise, a process might still
-        have the damaged file open when another one renames it, and then apply the journal of the
-        new file to it, because both journals have the same name.
+        Only one process at a time may open or rename the file. Otherwise, one process could rename
+        the damaged file while another still has it open. The latter would then apply the new file's
+        journal to the damaged file, because both journals have the same name.
         """
         if self._connection is not None:
             try:
@@ -237,5 +237,5 @@ class SqliteStore(Store):
 
 
 def _code(error: sqlite3.Error) -> int:
-    """Return the primary result code of an SQLite error."""
+    """Return an SQLite error's primary result code."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
