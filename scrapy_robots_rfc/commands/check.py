@@ -11,8 +11,9 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.agents import AGENT, NamedAgent, agents_of, show_agent
 from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
-from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, NamedAgent, Unknown
+from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
@@ -38,7 +39,6 @@ _VERDICTS = {
 _USES = {True: "yes", False: "no", None: "neither yes nor no"}
 _CONTEXT = 2  # lines to print before and after the deciding line
 _NAMES = 5  # maximum number of agents listed in a warning
-_SEARCHED = 4096  # bytes to search for NUL, which doesn't occur in text
 #: The scheme in a URL that Scrapy's `Request` accepts. `localhost:8000/x` does not have a scheme.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
@@ -60,7 +60,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
             f"unknown label --use {label}; did you mean {nearest}? Only sites that mention it can"
             " disallow it"
         )
-    agents = common.agents_of(opts, ours, settings)
+    agents = agents_of(opts, ours, settings)
     found = _found_about(urls, ours, settings, console, opts)
     _warn_of_odd_files(found.values(), console)
     if opts.agent:
@@ -221,7 +221,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
     if isinstance(governs, Unknown):
         return
     _show_access(governs, console)
-    common.show_agent(record, console)
+    show_agent(record, console)
     if governs.robots.robots is None:
         return
     _show_group(record, console)
@@ -251,7 +251,7 @@ CHECK = common.Topic(
             "nargs": "*",
             "help": f"{common.URL_HELP}; if - or omitted, read from stdin",
         },
-        **common.AGENT,
+        **AGENT,
         "--robots": {"metavar": "FILE|-", "help": "use this file instead of fetching one"},
         "--archive": {"metavar": "FILE", "action": "append", "help": "use a ROBOTS_ARCHIVE file"},
         "--at": {"metavar": "TIME", "help": "with --archive: a time, such as 2026-11-22T19:30:00Z"},
@@ -271,7 +271,7 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     origin = common.origin_of(opts.url, ours.schemes)
     found = common.found_about(settings, [origin])[origin]
     _warn_of_odd_files([found], console)
-    for number, agent in enumerate(common.agents_of(opts, ours, settings)):
+    for number, agent in enumerate(agents_of(opts, ours, settings)):
         record = _file_record(found, agent, ours)
         if opts.json:
             console.print_json(record)
@@ -293,7 +293,7 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
         return
     cut = " (the file is longer, but the rest is ignored)" if record["truncated"] else ""
     console.fact("size", f"{record['size']:,} bytes{cut}")
-    common.show_agent(record, console)
+    show_agent(record, console)
     _show_group(record, console)
     console.fact("delay", record["delay"])
     for each in record["records"]:
@@ -370,7 +370,7 @@ SHOW = common.Topic(
     "Show a site's robots.txt: how it was fetched, its groups, and anything else it contains.",
     {
         "url": {"metavar": "URL", "help": f"of any page, {common.URL_HELP}"},
-        **common.AGENT,
+        **AGENT,
         **common.JSON,
     },
     _show,
@@ -385,7 +385,7 @@ def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console)
     files = {one.source: one.file for one in found if isinstance(one, FoundRobots)}
     for source, file in files.items():
         kind = "an HTML page" if file.is_page else "a binary file"
-        if file.is_page or b"\0" in file.content.data[:_SEARCHED]:
+        if file.is_page or b"\0" in file.content.data:
             console.complain(
                 f"{source} looks like {kind}, not a robots.txt;"
                 " run `scrapy robots lint` on it for details"

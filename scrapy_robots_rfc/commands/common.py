@@ -9,7 +9,7 @@ import math
 import os
 import re
 import signal
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -32,7 +32,6 @@ from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.addon import Addon
-from scrapy_robots_rfc.core.agents import NO_AGENT, Agent, parse_agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import join_items, printable, without_credentials
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
@@ -41,7 +40,6 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini
 from scrapy_robots_rfc.fetching.pending import MAX_FETCHES
 from scrapy_robots_rfc.fetching.routes import with_route
 from scrapy_robots_rfc.middleware.downloader import robots_service
-from scrapy_robots_rfc.middleware.user_agent import default_header
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, without_userinfo
 from scrapy_robots_rfc.settings import Settings, read_settings
@@ -117,73 +115,10 @@ class Topic(NamedTuple):
     run: Callable[[ScrapySettings, Console, Namespace], int]
 
 
-def _agent(name: str) -> Agent:
-    """Parse the value of `--agent`."""
-    agent = parse_agent(name)
-    if agent is None or not (agent.tokens or any(map(str.isalnum, name))):
-        raise ArgumentTypeError("not a crawler name; use a product token or a User-Agent")
-    return agent
-
-
-#: Arguments shared by several topics.
-AGENT: dict[str, Any] = {
-    "--agent": {
-        "metavar": "TOKEN",
-        "type": _agent,
-        "action": "append",
-        "help": "the crawler's product token or User-Agent; A,B means A or, failing that, B; may be"
-        " repeated (default: the project's)",
-    }
-}
+#: An argument that several topics share.
 JSON: dict[str, Any] = {
     "--json": {"action": "store_true", "help": "print JSON, one object per line"}
 }
-
-
-#: Descriptions of the `agent_from` values in JSON output.
-_AGENT_SOURCES = {
-    "option": "--agent",
-    "setting": "ROBOTSTXT_USER_AGENT",
-    "header": "the User-Agent header",
-    "archive": "the archive",
-}
-
-
-class NamedAgent(NamedTuple):
-    """An agent and the source of its name (a key in `_AGENT_SOURCES`)."""
-
-    agent: Agent
-    source: str
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        """The product tokens, in order of preference."""
-        return self.agent.tokens
-
-    @property
-    def name(self) -> str:
-        """The product tokens, or the User-Agent header that contains them."""
-        is_token = self.agent.identification in self.tokens
-        return ",".join(self.tokens) if is_token else self.agent.identification
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The agent's fields in JSON output."""
-        return {"agent": self.name, "agent_from": self.source, "tokens": list(self.tokens)}
-
-
-def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list[NamedAgent]:
-    """Return the agents from the command line without duplicates, or the project's by default."""
-    if opts.agent:
-        return [NamedAgent(agent, "option") for agent in dict.fromkeys(opts.agent)]
-    if ours.user_agent is not None:
-        return [NamedAgent(ours.user_agent, "setting")]
-    return [NamedAgent(parse_agent(default_header(settings)) or NO_AGENT, "header")]
-
-
-def show_agent(record: Mapping[str, Any], console: Console) -> None:
-    """Print a record's agent and the source of its name."""
-    console.fact("agent", f"{record['agent']} (from {_AGENT_SOURCES[record['agent_from']]})")
 
 
 def abandon(stream: TextIO) -> None:

@@ -9,6 +9,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.agents import AGENT, agents_of, show_agent
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, all_metas_of, page_of, rules_of
@@ -17,7 +18,7 @@ from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, bounded_texts, re
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
     """Print a page's rules for each agent, and return the exit code."""
-    agents = common.agents_of(opts, common.prepared(settings), settings)
+    agents = agents_of(opts, common.prepared(settings), settings)
     if common.is_url(opts.page):
         common.origin_of(opts.page)
         url = common.as_url(opts.page)
@@ -78,7 +79,7 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
 
 def _show(record: dict[str, Any], rules: PageRules, console: common.Console) -> None:
     console.print(printable(record["url"]))
-    common.show_agent(record, console)
+    show_agent(record, console)
     if not record["rules"]:
         console.fact("rules", "none")
     for name, value in rules.directives.items():
@@ -100,7 +101,7 @@ TOPIC = common.Topic(
     "Show a page's X-Robots-Tag and robots meta rules, and which crawler each one addresses.",
     {
         "page": {"metavar": "URL|FILE|-", "help": "a page, or - for HTML on standard input"},
-        **common.AGENT,
+        **AGENT,
         **common.JSON,
     },
     _page,
