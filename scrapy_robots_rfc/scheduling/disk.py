@@ -70,6 +70,8 @@ class QueueFolder:
         self._state = dict(state) if isinstance(state, Mapping) else {}
         # Open queues, the most recently used one at the end.
         self._open: dict[str, ScrapyPriorityQueue] = {}
+        # The maximum number of file descriptors of each open queue.
+        self._descriptors: dict[str, int] = {}
         # Open queues in which a peek may have moved the position of a file.
         self._peeked: set[str] = set()
         # Queues that have had no start request. Scrapy would otherwise create files for start
@@ -201,20 +203,15 @@ class QueueFolder:
             self._open[key] = queue
             return queue
         queue = self._open[key] = self._load(key)
-        self._close_others()
+        self._close_others(key)
         return queue
 
-    def _close_others(self) -> None:
-        """Close the least recently used queues if too many files are open."""
-        while len(self._open) > 1:
-            if sum(map(self._descriptors, self._open)) <= self._max_descriptors:
-                break
-            self._close(next(iter(self._open)))
-
-    def _descriptors(self, key: str) -> int:
-        """Return the maximum number of file descriptors of an open queue."""
+    def _close_others(self, key: str) -> None:
+        """Close the least recently used queues if too many files are open for a queue."""
         kinds = 1 if key in self._without_start else 2
-        return _DESCRIPTORS * kinds * max(1, len(self._state.get(key, ())))
+        self._descriptors[key] = _DESCRIPTORS * kinds * max(1, len(self._state.get(key, ())))
+        while len(self._open) > 1 and sum(self._descriptors.values()) > self._max_descriptors:
+            self._close(next(iter(self._open)))
 
     def _load(self, key: str) -> ScrapyPriorityQueue:
         """Open a queue, without the priorities that cannot be opened."""
@@ -250,6 +247,7 @@ class QueueFolder:
         """Close a queue, so that all of it is on disk; repair it if that fails."""
         self._peeked.discard(key)
         queue = self._open.pop(key)
+        self._descriptors.pop(key, None)
         try:
             self._state[key] = queue.close()
         except Exception as error:  # noqa: BLE001 - the disk may be full
@@ -288,7 +286,7 @@ class QueueFolder:
         priorities = self._state.setdefault(key, [])
         if -request.priority not in priorities:
             priorities.append(-request.priority)
-            self._close_others()
+            self._close_others(key)
 
     def peek(self, key: str) -> Request | None:
         """Return the next request of a queue, or `None` if it cannot be read."""
