@@ -38,7 +38,7 @@ async def test_an_error_in_our_handling_of_a_signal(
         raise StopDownload(fail=True)
 
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
-    monkeypatch.setattr("scrapy_robots_rfc.middleware.user_agent.UserAgents.sent", fail)
+    monkeypatch.setattr("scrapy_robots_rfc.middleware.user_agent.UserAgents.check_header", fail)
     result = await crawl(
         [site.url("/x")], prepare=lambda crawler: crawler.signals.connect(stop, stops, weak=False)
     )
