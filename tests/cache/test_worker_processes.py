@@ -113,8 +113,8 @@ async def test_worker_that_dies_with_a_lease_and_a_turn(
     """The others wait until the lease and the turn of a killed worker end, and no longer."""
     monkeypatch.setattr(fetches, "LEASE", HOLD)
     monkeypatch.setattr(fetches, "RENEW_INTERVAL", HOLD / 3)
-    monkeypatch.setattr(shared, "HOLD", HOLD)
-    monkeypatch.setattr(shared, "BEAT", HOLD / 3)
+    monkeypatch.setattr(shared, "TURN_TIMEOUT", HOLD)
+    monkeypatch.setattr(shared, "EXTEND_EVERY", HOLD / 3)
     file_asked, page_asked = threading.Event(), threading.Event()
 
     def file(_: Asked) -> Reply:
