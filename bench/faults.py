@@ -181,10 +181,10 @@ def _show(plan: Plan, log: Log) -> None:
     print(log.errors, file=sys.stderr)
 
 
-def print_findings(judged: Judged, options: str) -> Judged:
+def print_findings(judged: Judged, command: str) -> Judged:
     """Print the findings of a crawl, and the command that runs it alone."""
     if judged.findings:
-        print(f"seed {judged.seed} (again: python -m bench.faults --only {judged.seed}{options})")
+        print(f"seed {judged.seed} (again: {command} {judged.seed})")
         for finding in judged.findings[:_SHOWN]:
             print(f"  {finding.kind}: {finding.text}")
         if len(judged.findings) > _SHOWN:
@@ -245,7 +245,7 @@ def main() -> int:
     is_alone = options.only is not None
     first = options.only if is_alone else options.seed
     seeds = range(first, first + (1 if is_alone else options.crawls))
-    again = "".join(
+    again = "python -m bench.faults" + "".join(
         f" --{name} {value}"
         for name in ("runtime", "without", "middleware")
         if (value := getattr(options, name)) != parser.get_default(name)
@@ -255,7 +255,7 @@ def main() -> int:
     try:
         plans = (draw(seed, options.runtime, without) for seed in seeds)
         crawls = pool.map(partial(crawl, middleware=options.middleware, verbose=is_alone), plans)
-        return report([print_findings(one, again) for one in crawls])
+        return report([print_findings(one, f"{again} --only") for one in crawls])
     finally:  # also after a signal
         pool.shutdown(wait=False, cancel_futures=True)
         for process in tuple(_RUNNING):

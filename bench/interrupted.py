@@ -22,6 +22,7 @@ from bench.report import table
 _KEPT = {GOOD, "drip", "503", "404", "queues"}
 #: Signals to the processes of a crawl, one per process.
 SIGNS = (("SIGINT",), ("SIGTERM",), ("SIGKILL",), ("SIGINT", "SIGKILL"))
+_AGAIN = "python -m bench.interrupted --runs 1 --seed"
 #: Queues of the crawls of many sites.
 QUEUES = ("LifoDisk", "FifoDisk", "LifoSQLite")
 
@@ -90,7 +91,7 @@ def main() -> int:
         plans[f"SIGKILL, 50 sites, {queue}"] = [killed_plan(seed, queue, runtime) for seed in kills]
     rows, is_wrong = [], False
     for name, each in plans.items():
-        ours = [print_findings(crawl(plan), "") for plan in each]
+        ours = [print_findings(crawl(plan), _AGAIN) for plan in each]
         alone = [crawl(plan, "stock") for plan in each]
         findings = sum(len(one.findings) for one in ours)
         slowest = [max(one.closing for one in results) for results in (ours, alone)]
