@@ -32,7 +32,7 @@ class SettingError(RobotsError, ValueError):
             shown = repr(value)
         except ValueError:  # Python refuses to print integers with thousands of digits
             shown = "a value too long to be shown"
-        super().__init__(f"{key} = {shown} is not accepted; it must be {accepted}")
+        super().__init__(f"{key} = {shown} is not accepted. It must be {accepted}")
         self.key: str = key
         self.value: object = value
         self.accepted: str = accepted

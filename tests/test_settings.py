@@ -167,7 +167,7 @@ def test_refused(key: str, value: Any) -> None:
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
     [row] = [row for row in TABLE if row.key == key]
-    assert str(caught.value) == f"{key} = {value!r} is not accepted; it must be {row.accepted}"
+    assert str(caught.value) == f"{key} = {value!r} is not accepted. It must be {row.accepted}"
 
 
 ORIGIN = "'https://example.com' or 'https://example.com:8443'"
@@ -229,7 +229,7 @@ def test_refused_entry(key: str, value: Any, entry: str, accepted: str) -> None:
     """The error about a list or dict shows the wrong entry, without userinfo."""
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
-    assert str(caught.value) == f"{entry.format(key)} is not accepted; it must be {accepted}"
+    assert str(caught.value) == f"{entry.format(key)} is not accepted. It must be {accepted}"
 
 
 def test_sites_of_own_schemes() -> None:
@@ -291,13 +291,13 @@ def test_huge_integer(key: str, value: Any, shown: str) -> None:
     """An integer with thousands of digits is refused without being shown."""
     with pytest.raises(SettingError) as caught:
         read_settings(ScrapySettings({key: value}))
-    assert str(caught.value).startswith(f"{shown}too long to be shown is not accepted; it must be ")
+    assert str(caught.value).startswith(f"{shown}too long to be shown is not accepted. It must be ")
 
 
 def test_ages_that_cross() -> None:
     """A minimum age above the maximum is an error; the default minimum is lowered."""
     with pytest.raises(
-        SettingError, match=r"^ROBOTS_CACHE_MIN_AGE = 90 is not accepted; it must be .* 60$"
+        SettingError, match=r"^ROBOTS_CACHE_MIN_AGE = 90 is not accepted. It must be .* 60$"
     ):
         read_settings(ScrapySettings({"ROBOTS_CACHE_MAX_AGE": 60, "ROBOTS_CACHE_MIN_AGE": 90}))
 

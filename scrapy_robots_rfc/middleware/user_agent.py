@@ -63,7 +63,9 @@ class UserAgents:
             try:
                 agent = parse_agent(named) or agent
             except TypeError:
-                raise AgentError(f"{USER_AGENT_KEY} is {named!r}; it must be {ACCEPTED}") from None
+                raise AgentError(
+                    f"{USER_AGENT_KEY} is {named!r}, but it must be {ACCEPTED}"
+                ) from None
         if agent is not None:
             return agent
         header = request.headers.get(b"User-Agent")

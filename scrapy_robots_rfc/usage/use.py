@@ -127,8 +127,8 @@ class RfcUseMiddleware:
         # Warn about misspelled labels, because no site would disallow them.
         for label, similar in unknown_labels(self._uses_of_crawl()):
             logger.warning(
-                "The declared use %r is not a known label, so only sites that name it can refuse "
-                "it; did you mean %r?",
+                "The declared use %r is not a known label, so only sites that use the same label "
+                "can disallow it. Did you mean %r?",
                 label,
                 similar,
                 extra={"spider": crawler.spider},
@@ -219,7 +219,7 @@ class RfcUseMiddleware:
         try:
             return parse_uses(value) or ()
         except TypeError:
-            raise AgentError(f"{DECLARED_KEY} is {value!r}; it must be {_ACCEPTED}") from None
+            raise AgentError(f"{DECLARED_KEY} is {value!r}, but it must be {_ACCEPTED}") from None
 
     def _uses_of_crawl(self) -> tuple[str, ...]:
         """Return the uses declared by the spider, or else by ROBOTS_USE."""

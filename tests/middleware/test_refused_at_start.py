@@ -95,7 +95,7 @@ def test_refused_command_ends_with_the_error(
     wrong = ("-s", "ROBOTS_UNREACHABLE_STATUSES=429,500", "-s", "LOG_LEVEL=WARNING")
     done = python("-m", "scrapy", *command.split(), "-s", runtime, *wrong, folder=project)
     error = (
-        "ROBOTS_UNREACHABLE_STATUSES[1] = '500' is not accepted; it must be a status from 400"
+        "ROBOTS_UNREACHABLE_STATUSES[1] = '500' is not accepted. It must be a status from 400"
         " to 499"
     )
     assert printed(done.stderr)[-1] == f"scrapy_robots_rfc.errors.SettingError: {error}"
@@ -108,7 +108,7 @@ def test_refused_command_ends_with_the_error(
 
 
 TOO_SMALL = (
-    "ROBOTS_MAX_SIZE = 5 is not accepted; it must be a whole number, at least 512000 (RFC 9309,"
+    "ROBOTS_MAX_SIZE = 5 is not accepted. It must be a whole number, at least 512000 (RFC 9309,"
     " 2.5)"
 )
 NO_DISK = "ROBOTS_CACHE = 'shop.store.Broken' cannot be used: no disk"
@@ -138,7 +138,7 @@ WRONG = {
             "ROBOTS_TAG_OBEY": "sometimes",
         },
         (
-            "ROBOTS_TAG_OBEY[0] = 'sometimes' is not accepted; it must be 'nofollow', 'noindex' or"
+            "ROBOTS_TAG_OBEY[0] = 'sometimes' is not accepted. It must be 'nofollow', 'noindex' or"
             " 'link-nofollow'"
         ),
     ),
@@ -206,7 +206,7 @@ def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, nam
     done = python("-c", BEGINNING + script, folder=project)
     assert (
         done.stdout
-        == "SettingError(\"ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above"
+        == "SettingError(\"ROBOTS_TIMEOUT = 'soon' is not accepted. It must be a number above"
         ' 0")\n'
     )
     assert "soon" not in done.stderr
@@ -238,7 +238,7 @@ async def test_exception_reaches_the_caller_of_a_runner(
     """A program with its own reactor gets the exception, and nothing is logged."""
     reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
     with pytest.raises(
-        SettingError, match="ROBOTS_TIMEOUT = 'soon' is not accepted; it must be a number above 0"
+        SettingError, match=r"ROBOTS_TIMEOUT = 'soon' is not accepted. It must be a number above 0"
     ):
         await CrawlerRunner({"TWISTED_REACTOR": reactor}).crawl(Soon, [site.url("/x")])
     gc.collect()  # an error that was not looked at is logged when it is thrown away

@@ -247,7 +247,7 @@ def members(path: Path) -> list[int]:
 async def test_path_that_cannot_be_written(tmp_path: Path) -> None:
     """A path that cannot be created stops the crawl at start."""
     with pytest.raises(
-        ValueError, match=r"ROBOTS_ARCHIVE = .* is not accepted; it must be a writable file path"
+        ValueError, match=r"ROBOTS_ARCHIVE = .* is not accepted. It must be a writable file path"
     ):
         await crawl(
             ["http://127.0.0.1:1/"], {"ROBOTS_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")}

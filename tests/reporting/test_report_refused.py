@@ -120,7 +120,7 @@ async def test_error_shows_what_the_user_wrote(report: Any, shown: str) -> None:
     """The error shows the setting as the user wrote it, without the password of its URI."""
     with pytest.raises(SettingError) as caught:
         await crawl([], {"ROBOTS_REPORT": report})
-    assert str(caught.value).startswith(f"ROBOTS_REPORT{shown} is not accepted; it must be a ")
+    assert str(caught.value).startswith(f"ROBOTS_REPORT{shown} is not accepted. It must be a ")
 
 
 @ensureDeferred

@@ -322,8 +322,8 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
     """A warning names an unknown label and the nearest known one."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
     warning = (
-        "The declared use 'trian-ai' is not a known label, so only sites that name it can refuse"
-        " it; did you mean"
+        "The declared use 'trian-ai' is not a known label, so only sites that use the same label"
+        " can disallow it. Did you mean"
     )
     assert [record.message for record in caplog.records if record.levelno == logging.WARNING].count(
         f"{warning} 'train-ai'?"
@@ -346,7 +346,7 @@ async def test_meta_that_is_not_a_list(site: Site) -> None:
     """A request with wrong meta fails, and the error says what is accepted."""
     page = Request(site.url("/open"), meta={"robots_declared_use": 3})
     result = await crawl([page], {"ROBOTS_USE": []})
-    assert "robots_declared_use is 3; it must be a list or a" in str(
+    assert "robots_declared_use is 3, but it must be a list or a" in str(
         result.outcomes[site.url("/open")]
     )
 

@@ -107,7 +107,7 @@ def test_what_is_not_accepted(spec: object) -> None:
     password.
     """
     with pytest.raises(
-        SettingError, match=r"ROBOTS_CACHE = .*it must be 'memory:', 'sqlite:///PATH'"
+        SettingError, match=r"ROBOTS_CACHE = .*It must be 'memory:', 'sqlite:///PATH'"
     ) as raised:
         opened(spec)
     assert "secret" not in str(raised.value)
