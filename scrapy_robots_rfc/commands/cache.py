@@ -25,7 +25,7 @@ _TIMES = frozenset({"fetched", "fresh_until", "confirmed", "unreachable_since"})
 _NAMES = 17  # the width of the names that `show` prints
 
 
-def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - the method's result
+def _call(call: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
     """Call a store method, and convert any error to StoreError. Stores may be custom classes."""
     try:
         return call(*arguments)

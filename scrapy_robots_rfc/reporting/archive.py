@@ -178,7 +178,7 @@ class Archive:
                 self._start_file()
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
-        except Exception as error:  # noqa: BLE001 - the disk may fail, or warcio may reject the text
+        except Exception as error:  # noqa: BLE001 - the disk or warcio may fail
             self._losses.add(self._path, error)
 
     def _put(
