@@ -3,13 +3,14 @@
 Most rules are plain prefixes, such as `/shop/`. They are sorted, so a binary search for the target
 ends at the longest matching prefix, or at a longer rule that starts with it. All other rules
 contain a wildcard or an escape. Each of these has a "literal", which is a piece of text that every
-matching target contains. A rule is only tried if the target contains its literal.
+matching target contains. A rule is only tried if the target contains its literal. If several rules
+share a literal, each is also checked for its "needle", the last piece of text in its pattern.
 """
 
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, compress
@@ -126,33 +127,35 @@ class RuleIndex:
 
     def find(self, target: str) -> str:
         """Return the most specific pattern that matches a normalized target, or "" if none does."""
-        # Find the longest matching prefix.
         prefixes = self._prefixes or self.build()
         at = bisect_right(prefixes, target) - 1
         while not target.startswith(prefixes[at]):
             at = self._parents[at]
-        best = prefixes[at]
-        by_literal = self._by_literal
-        if not by_literal:
-            return best
-        # Find a rule with wildcards that ranks higher.
+        longest_prefix = prefixes[at]
+        if not self._by_literal:
+            return longest_prefix
+        return self._find_with_wildcards(target, longest_prefix)
+
+    def _find_with_wildcards(self, target: str, best: str) -> str:
+        """Return the most specific matching pattern, given the best one without wildcards."""
+        # A rule can only match if the target contains its literal. If there are many literals, look
+        # up the target's substrings. Otherwise, search the target for each literal.
+        literals: Iterable[str] = self._by_literal
+        pieces: str | set[str] = target
+        if self._sizes:
+            literals = pieces = self._pieces_of(target)
         rank = None  # computed when needed, because most targets contain no literal
-        # `literal in pieces` either looks it up in a set of substrings or searches the target for
-        # it.
-        pieces = self._pieces_of(target) if self._sizes else target
-        for literal in by_literal if pieces is target else pieces:
-            if literal in pieces:
-                if rank is None:
-                    rank = self._rank(best)
-                rules = by_literal[literal]
-                if isinstance(rules, str):
-                    rules = self._parse(literal, rules)
-                for rule_rank, needle, pattern, text in rules:
-                    if rule_rank < rank:
-                        break
-                    if needle in pieces and pattern.matches(target):
-                        best, rank = text, rule_rank
-                        break
+        for literal in literals:
+            if literal not in pieces:
+                continue
+            if rank is None:
+                rank = self._rank(best)
+            for rule_rank, needle, pattern, text in self._rules_of(literal):
+                if rule_rank < rank:
+                    break  # the remaining rules rank even lower
+                if needle in pieces and pattern.matches(target):
+                    best, rank = text, rule_rank
+                    break
         return best
 
     def prepare(self) -> None:
@@ -206,6 +209,11 @@ class RuleIndex:
         line = self.lines.get(pattern, 0)
         return (specificity(pattern) << 1 | (line > 0)) * _MAX_LINES - abs(line)
 
+    def _rules_of(self, literal: str) -> tuple[_ParsedRule, ...]:
+        """Return the rules that share a literal, most specific first. They are parsed once."""
+        rules = self._by_literal[literal]
+        return self._parse(literal, rules) if isinstance(rules, str) else rules
+
     def _parse(self, literal: str, text: str) -> tuple[_ParsedRule, ...]:
         """Parse and store the rules that share a literal, most specific first."""
         patterns = text.split("\n")
@@ -241,22 +249,33 @@ def _parents_of(prefixes: list[str]) -> list[int]:
 def _group_by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
     """Group patterns by literal.
 
-    A pattern's literal is the longest text between its wildcards. If there are many patterns, it is
-    the start or end of the least common text instead, so that few patterns share it. In that case,
-    needles are added as keys as well, so that they are also looked up.
+    A run is the text between two wildcards. A pattern's literal is its longest run. If there are
+    many patterns, it is the start or end of the pattern's rarest run instead, so that few patterns
+    share a literal.
+    """
+    if len(patterns) > _MAX_SEARCHES:
+        return _group_by_rare_literal(patterns)
+    by_literal: dict[str, list[str]] = {}
+    for pattern in patterns:
+        by_literal.setdefault(max(_runs_of(pattern), key=len), []).append(pattern)
+    return by_literal
+
+
+def _group_by_rare_literal(patterns: Collection[str]) -> dict[str, list[str]]:
+    """Group patterns by the start or end of their rarest run, whichever fewer patterns share.
+
+    Only the substrings that are keys are looked up, so each pattern's needle has to be a key as
+    well.
     """
     by_literal: dict[str, list[str]] = {}
-    if len(patterns) <= _MAX_SEARCHES:
-        for pattern in patterns:
-            by_literal.setdefault(max(_runs_of(pattern), key=len), []).append(pattern)
-        return by_literal
     counts = Counter(chain.from_iterable(map(_runs_of, patterns)))
     for pattern in patterns:
         runs = _runs_of(pattern)
         by_literal.setdefault(_needle(runs), [])
-        start, end = _ends(min(runs, key=counts.__getitem__))
-        is_end_rarer = len(by_literal.get(end, ())) < len(by_literal.get(start, ()))
-        by_literal.setdefault(end if is_end_rarer else start, []).append(pattern)
+        rarest_run = min(runs, key=counts.__getitem__)
+        start, end = _ends(rarest_run)
+        end_is_shared_less = len(by_literal.get(end, ())) < len(by_literal.get(start, ()))
+        by_literal.setdefault(end if end_is_shared_less else start, []).append(pattern)
     return by_literal
 
 

@@ -208,26 +208,38 @@ def _has_ports() -> bool:
 
 
 def _network_failure(chain: list[BaseException]) -> Unreachable:
-    """Return the result of a network error, from the first row of `_WORDS` that fits."""
-    by_name: dict[str, BaseException] = {}
+    """Return the result of a network error.
+
+    A refused proxy tunnel and a TLS failure come first, because libraries wrap both in more general
+    exceptions. All others have a row in `_WORDS`.
+
+    :param chain: the exception and its causes.
+    """
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
             return Unreachable(None, _answer_to_connect(error), hopeless=True, route=True)
-        by_name |= dict.fromkeys(_class_names(error), error)
     for error in chain:
         tls = _tls_failure(error)
         if tls is not None:
             return Unreachable(None, f"TLS: {tls}")
+    by_name: dict[str, BaseException] = {}
+    for error in chain:
+        by_name |= dict.fromkeys(_class_names(error), error)
     for row, words in _WORDS.items():
         matching = [by_name[name] for name in row.split() if name in by_name]
-        if not matching:
-            continue
-        text = _text(matching[0]) if words == _NO_HTTP else ""
-        if "disconnected" in text:  # httpx has one class for both
-            return Unreachable(None, _NO_ANSWER)
-        cause = f"{words}: {text}" if text else words
-        return Unreachable(None, cause, hopeless=words == _UNKNOWN_HOST)
+        if matching and words == _NO_HTTP:
+            return Unreachable(None, _not_http(matching[0]))
+        if matching:
+            return Unreachable(None, words, hopeless=words == _UNKNOWN_HOST)
     return Unreachable(None, _with_class(chain[0]))
+
+
+def _not_http(error: BaseException) -> str:
+    """Return the cause for an answer that is not valid HTTP."""
+    text = _text(error)
+    if "disconnected" in text:  # httpx raises the same exception for a connection that was closed
+        return _NO_ANSWER
+    return f"{_NO_HTTP}: {text}" if text else _NO_HTTP
 
 
 def _answer_to_connect(error: BaseException) -> str:

@@ -336,20 +336,21 @@ class FileReader:
         self._agent = agent
         self._threads = Threads(1, Runtime(), "robots.txt parser")
         self._failures = set[str]()  # names of exceptions that were logged
+        # Otherwise, our parser would warn that it is used without the middleware.
         checked_crawlers.add(crawler)
         try:
             self._parser: type[Any] = load_object(settings.parser)
-            # Fails at start if a dependency is missing, or if the class is not a parser.
+            # Fails at start if a dependency is missing.
             probe = build_from_crawler(self._parser, crawler, b"")
-            probe.allowed  # noqa: B018 - as above
+            probe.allowed  # noqa: B018 - raises an exception if the class is not a parser
         except Exception as error:
             raise error_of_component(
                 "ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED, error
             ) from error
         # If a subclass overrides allowed(), that method decides, as with a third-party parser.
         kind = type(probe)
-        self._ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
-        if not self._ours:
+        self._is_ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
+        if not self._is_ours:
             name = f"{kind.__module__}.{kind.__qualname__}"
             text = "ROBOTSTXT_PARSER is %s, so decisions do not include a rule or line"
             logger.info(text, name, extra={"spider": crawler.spider})
@@ -367,7 +368,7 @@ class FileReader:
         digest = ""
         if settings.report or settings.archive:
             digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
-        ours = self._ours
+        ours = self._is_ours
         own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
         if ours and gemini is not None:
             parser.robots = gemini

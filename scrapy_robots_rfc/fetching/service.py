@@ -162,13 +162,19 @@ class RobotsService:
     def _policy_by_route(
         self, origin: Origin, robots: OriginPolicy | None, request: Request | None
     ) -> OriginPolicy | None:
-        """Return the policy of an origin, or the later failure of a request's route.
+        """Return the policy of an origin, or the failure of a request's route if that is newer.
 
-        :param robots: the policy of the origin, which may be the failure of a direct request.
+        A file is the same by every route, but a failure only holds for the route that failed.
+
+        :param robots: the policy of the origin, or `None` if there is none.
+        :returns: `None` if robots.txt has to be fetched by this route.
         """
         route = self.routes.of(request)
         failure = self._fetcher.failed_routes.get((origin, route))
-        if robots is None or (route is not None and not robots.for_all_routes):
+        if robots is None:
+            return failure
+        is_failure_of_direct_requests = not robots.for_all_routes
+        if is_failure_of_direct_requests and route is not None:
             return failure
         if failure is not None and failure.fetched >= robots.fetched:
             return failure

@@ -97,8 +97,6 @@ class QueueFolder:
         """Return the `extra` of log records, as Scrapy's have it."""
         return {"spider": self._crawler.spider}
 
-    # After the last process.
-
     def _recover(self) -> None:
         """Repair the files that a killed process left, and add those that are not in its state."""
         self._move_single_queue()
@@ -135,12 +133,17 @@ class QueueFolder:
         return key
 
     def _restore_key(self, key: str, folder: Path) -> None:
-        """Restore the original key of a folder, if its first request reveals it."""
+        """Restore the original key of a folder, if its first request reveals it.
+
+        :param key: the key that `_rename` gave to the folder.
+        :param folder: the original path of the folder, which depends on the original key.
+        """
         request = self.peek(key)
         if request is None:
             return
         slot = slot_of(request)
-        for original in (key_of(slot, Origin.of(request.url)), key_of(slot, None)):
+        origins = (Origin.of(request.url), None)  # unsorted queues have no origin
+        for original in (key_of(slot, origin) for origin in origins):
             if self._path_of(original) == folder:
                 self._close(key)
                 self._path_of(key).rename(folder)
