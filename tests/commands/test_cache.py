@@ -198,7 +198,7 @@ def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
     empty.touch()
     why = {
         notes: (
-            f"{notes} is not an SQLite database, so it was not changed; remove it, or choose"
+            f"{notes} is not an SQLite database, so it was not changed. Remove it, or choose"
             " another path"
         ),
         tmp_path: (

@@ -130,7 +130,7 @@ class RedisStore(SharedStore):
             parameters = ", ".join(("prefix", "timeout", *_TLS))
             raise StoreError(
                 "the address must look like redis://user:password@host:port/database, with special "
-                "characters in the password percent-encoded, such as %2F for /; the supported "
+                "characters in the password percent-encoded, such as %2F for /. The supported "
                 f"query parameters are {parameters}"
             ) from None
         self.client: Any = client

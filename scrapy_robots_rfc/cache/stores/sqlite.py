@@ -204,7 +204,7 @@ class SqliteStore(Store):
         try:
             if self._path.exists() and not (self._path.is_file() or self._path.is_dir()):
                 raise StoreError(
-                    f"{self._path} is not a regular file, so it was not changed; choose another"
+                    f"{self._path} is not a regular file, so it was not changed. Choose another"
                     " path"
                 )
             with self._path.open("rb") as file:
@@ -214,8 +214,8 @@ class SqliteStore(Store):
         is_database = head.startswith(_MAGIC)
         is_ours = int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID
         if head and not (is_database and is_ours):
-            kind = "a database of another program" if is_database else "not an SQLite database"
-            advice = "so it was not changed; remove it, or choose another path"
+            kind = "another program's database" if is_database else "not an SQLite database"
+            advice = "so it was not changed. Remove it, or choose another path"
             raise StoreError(f"{self._path} is {kind}, {advice}")
         return not head
 

@@ -141,7 +141,7 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
 def test_a_file_of_the_users(path: Path, content: bytes) -> None:
     """A file that is not ours stops the crawl at start, and is not changed."""
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="so it was not changed; remove it, or choose"):
+    with pytest.raises(StoreError, match=r"so it was not changed\. Remove it, or choose"):
         opened(path)
     assert path.read_bytes() == content
     assert list(path.parent.iterdir()) == [path]
@@ -158,7 +158,7 @@ def test_a_database_with_a_log(path: Path, tmp_path: Path) -> None:
         for end in ("", "-wal"):
             shutil.copy(f"{theirs}{end}", f"{path}{end}")
     before = {file: file.read_bytes() for file in path.parent.glob(f"{path.name}*")}
-    with pytest.raises(StoreError, match="is a database of another program"):
+    with pytest.raises(StoreError, match="is another program's database"):
         opened(path)
     assert {file: file.read_bytes() for file in path.parent.glob(f"{path.name}*")} == before
 
