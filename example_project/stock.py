@@ -86,9 +86,7 @@ def cases(elsewhere: str) -> Iterator[Case]:
         pages=20,
     )
     yield Case("503", "robots.txt answers 503", Reply(503, b"try again later"))
-    yield Case(
-        "dropped", "the connection breaks during the request for robots.txt", Reply(drop=True)
-    )
+    yield Case("dropped", "the connection breaks during the robots.txt request", Reply(drop=True))
     moved = Reply(301, location=elsewhere)
     yield Case(
         "redirect", "it redirects robots.txt to another host; the spider has allowed_domains", moved

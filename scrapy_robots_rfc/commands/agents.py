@@ -1,4 +1,4 @@
-"""The agents that a command judges for, and the sources of their names."""
+"""The agents that a command uses, and the sources of their names."""
 
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping

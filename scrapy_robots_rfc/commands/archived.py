@@ -95,12 +95,12 @@ class _Result(NamedTuple):
 
 
 class _Archive(NamedTuple):
-    """The parts of an archive that decide.
+    """The parts of an archive needed for a decision.
 
-    :param results: origin -> its last result.
-    :param bodies: digest -> the file with it, or `None` if the archive does not have the file.
-    :param urls: ID of a response record -> its URL.
-    :param agents: the agents of all results.
+    :param results: the last result for each origin.
+    :param bodies: the file for each digest, or `None` if the archive does not contain it.
+    :param urls: the URL for each response record ID.
+    :param agents: the agents from all results.
     """
 
     results: dict[str, _Result]

@@ -87,7 +87,7 @@ def summed(
 
 
 def meaning(reason: str) -> str:
-    """Return an explanation of a reason."""
+    """Explain a reason to the user."""
     return MEANINGS.get(reason, "a reason that this version does not recognize")
 
 
@@ -98,7 +98,7 @@ def share(requests: int, total: int) -> str:
 
 
 def headline(sums: Sums) -> str:
-    """Return the title of the report."""
+    """Return the report's title."""
     requests, dry = pluralize(sums.total.requests, "request"), sums.total.dry_run
     if not sums.total.requests:
         return "No requests were dropped"

@@ -42,7 +42,7 @@ MEANINGS = {
     Reason.PARSER.value: "the ROBOTSTXT_PARSER class disallows the page",
     Reason.CRAWL_DELAY.value: "the site requests a longer delay than ROBOTS_CRAWL_DELAY_MAX",
     Reason.USE.value: "the site disallows every use that the crawl declares (ROBOTS_USE)",
-    Reason.PAGE.value: "a nofollow or noindex rule of the page (ROBOTS_TAG_OBEY)",
+    Reason.PAGE.value: "the page contains a nofollow or noindex rule (ROBOTS_TAG_OBEY)",
     NOT_GIVEN: "the report does not contain the reason",
 }
 

@@ -70,7 +70,7 @@ def run_topic(settings: Settings, opts: Namespace) -> int:
         console.stdout.flush()
         return code
     except KeyboardInterrupt:
-        # Ignore another Ctrl-C, which would print a traceback.
+        # Ignore a second Ctrl-C, which would print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         console.complain("stopped")
         abandon(console.stdout)  # its reader may be gone

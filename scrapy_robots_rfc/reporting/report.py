@@ -121,7 +121,7 @@ class Report:
             place = without_credentials(uri)
             key, value = f"{REPORT}[{place!r}]", masked(options)
             accepted = "a dict of feed options, such as {'format': 'csv'}"
-            if not options:  # the user may have set only the place
+            if not options:  # the user may have set only a path or URI
                 key, value, accepted = REPORT, place, "a path or URI, such as 'robots.jsonl'"
             problem = error_text(error).removeprefix("ValueError: ")
             raise SettingError(key, value, f"{accepted} ({problem})") from None

@@ -88,7 +88,7 @@ WEB_PAGE = Kind(
 DISALLOWED = Kind(
     logging.INFO,
     "A page on %s is disallowed (%s); each dropped request is logged at DEBUG",
-    "a site has disallowed its first page",
+    "a site disallows pages",
 )
 PACED = Kind(
     logging.INFO,
