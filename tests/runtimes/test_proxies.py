@@ -116,7 +116,7 @@ async def test_failing_proxy_is_named_without_its_password(
     assert line.startswith(
         f"{site.url('/robots.txt')} is unreachable ({cause}), so nothing is allowed"
     )
-    assert line.endswith(" that way; the next attempt is in 300 s")
+    assert line.endswith(" through this proxy or account; the next attempt is in 300 s")
     assert SECRET not in caplog.text
 
 
