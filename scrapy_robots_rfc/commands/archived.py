@@ -138,7 +138,7 @@ def found_in(
 def _last_results(
     records: Iterable[_Record], origins: Sequence[Origin], latest: datetime
 ) -> tuple[dict[str, _Result], Collection[str]]:
-    """Return the last result for each origin up to a point in time, and all results' agents."""
+    """Return each origin's last result up to a point in time, and the agents from all results."""
     names = {str(origin) for origin in origins}
     robots_urls = {origin.robots_url for origin in origins}
     user_agents: dict[str, str | None] = {}  # from the last request for each robots.txt

@@ -138,7 +138,7 @@ def whole_number(value: object) -> int | None:
 
 
 def as_url(text: str) -> str:
-    """Return a command-line URL as a crawl would request it, without surrounding blanks."""
+    """Return a command-line URL as a crawl would request it, without surrounding whitespace."""
     # Python decodes non-UTF-8 bytes as surrogates (PEP 383), which w3lib can percent-encode.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "percentencode")
     if _ODD.search(text):

@@ -38,8 +38,8 @@ class Kind(NamedTuple):
 
 RETRYING = Kind(
     logging.INFO,
-    "%s is unreachable (%s), so its pages wait while it is retried after %s s; if every attempt"
-    " fails, the crawl gives up in about %s s (%s s at most), and %s",
+    "%s is unreachable (%s) and will be retried after %s s while its pages wait. If every attempt"
+    " fails, the crawl gives up after about %s s (%s s at most), and %s",
     "robots.txt is unreachable and will be retried",
 )
 GIVEN_UP = Kind(

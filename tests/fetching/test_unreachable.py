@@ -43,8 +43,8 @@ async def test_log_says_what_failed_and_how_it_ended(
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02]})
     wait = (
-        "so its pages wait while it is retried after 0.01 and 0.02 s; if every attempt fails, the"
-        " crawl gives up in about 1.03 s (61 s at most), and nothing is allowed"
+        "and will be retried after 0.01 and 0.02 s while its pages wait. If every attempt fails,"
+        " the crawl gives up after about 1.03 s (61 s at most), and nothing is allowed"
     )
     given_up = (
         f"{other.url('/robots.txt')} is unreachable (500), so nothing is allowed; the next attempt"
@@ -54,8 +54,8 @@ async def test_log_says_what_failed_and_how_it_ended(
     found = lines(caplog, logging.INFO)
     assert sorted(found[:5]) == sorted(  # either site may come first
         [
-            f"{site.url('/robots.txt')} is unreachable (503), {wait}",
-            f"{other.url('/robots.txt')} is unreachable (500), {wait}",
+            f"{site.url('/robots.txt')} is unreachable (503) {wait}",
+            f"{other.url('/robots.txt')} is unreachable (500) {wait}",
             f"{site.url('/robots.txt')} is reachable again (200)",
             (
                 f"A page on {site.url('')} is disallowed (robots.txt line 2: Disallow: /x); each"
