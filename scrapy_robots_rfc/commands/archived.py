@@ -40,7 +40,7 @@ from scrapy_robots_rfc.settings import Settings
 _LONGEST = 100_000_000
 # Maximum number of characters to read from an agent.
 _LONGEST_AGENT = 1000
-_ADVICE = "pass all files of the archive, or choose another time with --at"
+_ADVICE = "pass all of the archive's files, or choose another time with --at"
 # Maximum number of agents to read from an archive.
 _MAX_AGENTS = 100
 _Bodies = dict[str | None, bytes | None]
@@ -294,7 +294,7 @@ def _found(origin: Origin, archive: _Archive, settings: Settings) -> FoundRobots
     try:
         outcome = Outcome(fields.get("outcome"))
     except ValueError:
-        return Unknown(f"the archive does not record what applied to {origin}", _ADVICE)
+        return Unknown(f"the archive does not contain a valid result for {origin}", _ADVICE)
     file = None
     if outcome is Outcome.SUCCESSFUL:
         body = archive.bodies[fields.get("digest")]

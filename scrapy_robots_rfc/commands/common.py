@@ -115,7 +115,7 @@ class Topic(NamedTuple):
     run: Callable[[ScrapySettings, Console, Namespace], int]
 
 
-#: An argument that several topics share.
+#: An argument shared by several topics.
 JSON: dict[str, Any] = {
     "--json": {"action": "store_true", "help": "print JSON, one object per line"}
 }

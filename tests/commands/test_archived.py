@@ -34,7 +34,7 @@ USES = "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n"
 SECOND = "robots-2.warc.gz"
 DAMAGED = "robots.warc.gz is damaged; only the records before the damage were read"
 MISSING = ("undecided", "the archive does not contain the file with this digest")
-ADVICE = "pass all files of the archive, or choose another time with --at"
+ADVICE = "pass all of the archive's files, or choose another time with --at"
 
 
 def archive(path: Path, url: str, **settings: Any) -> None:
