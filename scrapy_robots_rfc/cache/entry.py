@@ -235,9 +235,12 @@ def decode(value: Any) -> CacheEntry:  # noqa: ANN401 - a store may return anyth
     """
     decompressor = zlib.decompressobj()
     try:
-        text = decompressor.decompress(value, max(_MAX_COMPRESSED, len(value)))
-        if not decompressor.eof or decompressor.unused_data:
-            raise ValueError("it is truncated, or followed by other data")
+        # An entry above `_MAX_COMPRESSED` was stored without compression, so it does not grow.
+        max_decompressed = max(_MAX_COMPRESSED, len(value))
+        text = decompressor.decompress(value, max_decompressed)
+        is_whole = decompressor.eof and not decompressor.unused_data
+        if not is_whole:
+            raise ValueError
         end = text.index(b"\n", 0, _MAX_METADATA)
         return _entry_from(json.loads(text[:end]), text[end + 1 :])
     except Exception:  # noqa: BLE001 - hostile metadata may raise anything

@@ -122,15 +122,17 @@ def groups_in(
     :param agents: the user-agent lines in the file.
     """
     section = Section(0, 0, 0)
-    names: list[AgentLine] = []
-    for agent, next_agent in zip_longest(agents, agents[1:]):
-        names.append(agent)
+    group_lines: list[AgentLine] = []
+    for line, next_line in zip_longest(agents, agents[1:]):
+        group_lines.append(line)
         # A user-agent line only starts a new group if it comes after a rule.
-        if next_agent is None or _has_rules(file, agent.end, next_agent.start):
-            section = _section(file, names[0].end, next_agent, section)
-            keys = chain.from_iterable(line_keys(name.token, name.name) for name in names)
+        if next_line is None or _has_rules(file, line.end, next_line.start):
+            # Records that are not rules may come between the user-agent lines.
+            start = group_lines[0].end
+            section = _section(file, start, next_line, previous=section)
+            keys = chain.from_iterable(line_keys(line.token, line.name) for line in group_lines)
             yield tuple(dict.fromkeys(keys)), section
-            names = []
+            group_lines = []
 
 
 def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Iterator[Section]:

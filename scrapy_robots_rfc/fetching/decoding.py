@@ -75,29 +75,34 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
 def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     """Decode a body, and return up to `limit` bytes of it.
 
+    Bytes after the limit do not count, so data may be damaged there.
+
     :param names: the codings in the order in which they were applied.
+    :raises DecodingError: if the first `limit` bytes cannot be decoded.
     """
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"too many content codings ({len(names)})")
     max_coded = MAX_EXPANSION * limit
-    fault = ""
+    bomb = ""  # why the body is a decompression bomb
+    damage = ""  # where it breaks off first
     for stage, name in enumerate(reversed(names), 1):
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
-        size = len(body)
-        is_last = stage == len(names)
-        room = limit if is_last else max_coded + 1
-        if body:
-            try:
-                body, is_whole = _DECODERS[name](body, room)
-            except Exception as error:  # noqa: BLE001 - each of the libraries has its own errors
-                raise DecodingError(str(error)) from None
-            if size > max_coded:
-                fault = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
-            elif not is_whole:
-                fault = fault or f"the {name.decode()} data break off"
-    if fault and len(body) < limit:
-        raise DecodingError(fault)
+        if not body:
+            continue
+        if len(body) > max_coded:
+            bomb = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
+        # One byte too many shows the next stage that its input was cut.
+        max_size = limit if stage == len(names) else max_coded + 1
+        try:
+            body, is_whole = _DECODERS[name](body, max_size)
+        except Exception as error:  # noqa: BLE001 - each of the libraries has its own errors
+            raise DecodingError(str(error)) from None
+        if not is_whole:
+            damage = damage or f"the {name.decode()} data break off"
+    problem = bomb or damage
+    if problem and len(body) < limit:
+        raise DecodingError(problem)
     return body[:limit]
 
 

@@ -267,8 +267,9 @@ def _tls_failure(error: BaseException) -> str | None:
 
 def _is_network(error: BaseException) -> bool:
     """Return whether the network caused an exception, or one that it was raised from."""
+    # These two raise the same classes if the account, the service or the browser fails.
     package = _package(type(error))
-    if package == "zyte_api" and getattr(error, "status", 520) not in _SITE_FAILED:
+    if package == "zyte_api" and not _is_failure_of_site(error):
         return False
     if package == "playwright" and any(words in _text(error) for words in _BROWSER_FAILED):
         return False
@@ -278,11 +279,22 @@ def _is_network(error: BaseException) -> bool:
             return False
         if isinstance(member, OSError) and member.errno in _NETWORK_ERRNO:
             return True
-        kinds = type(member).__mro__
-        if any(kind.__name__ in _NETWORK.get(_package(kind), "").split() for kind in kinds):
+        if any(_is_network_class(kind) for kind in type(member).__mro__):
             return True
         member = member.__cause__
     return False
+
+
+def _is_failure_of_site(error: BaseException) -> bool:
+    """Return whether an error of Zyte API is about the site. Errors without a status are."""
+    status = getattr(error, "status", None)
+    return status is None or status in _SITE_FAILED
+
+
+def _is_network_class(kind: type) -> bool:
+    """Return whether a class is in `_NETWORK`."""
+    names = _NETWORK.get(_package(kind), "")
+    return kind.__name__ in names.split()
 
 
 def _package(kind: type) -> str:

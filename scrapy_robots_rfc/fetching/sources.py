@@ -87,7 +87,10 @@ class HttpCache:
                 logger.warning("Cannot store %s in the HTTP cache", url, exc_info=True)
 
     def stored_response(self, url: str) -> Response | None:
-        """Return the stored response for a URL, at any age, or `None` if there is none."""
+        """Return the stored response for a URL, at any age, or `None` if there is none.
+
+        This is for offline replays, in which nothing can be fetched (HTTPCACHE_IGNORE_MISSING).
+        """
         request = Request(url)
         response: Response | None = None
         try:
@@ -98,18 +101,24 @@ class HttpCache:
             text = "Cannot read %s from the HTTP cache, so it counts as missing"
             logger.warning(text, url, exc_info=True)
         if response is None:
-            if not self._logged_missing:
-                self._logged_missing = True
-                logger.info(
-                    "%s is not in the HTTP cache, and cannot be fetched because"
-                    " HTTPCACHE_IGNORE_MISSING is on, so requests to such sites are answered from"
-                    " the cache or dropped",
-                    url,
-                )
+            self._log_missing(url)
             return None
-        self._note_age(url, request.meta.get("cache_timestamp"))
+        stored = request.meta.get("cache_timestamp")  # the storage adds this key
+        self._note_age(url, stored)
         headers = {name: response.headers.getlist(name) for name in _FILE_HEADERS}
         return response.replace(headers=headers)
+
+    def _log_missing(self, url: str) -> None:
+        """Log once that a robots.txt is not in the HTTP cache."""
+        if self._logged_missing:
+            return
+        self._logged_missing = True
+        logger.info(
+            "%s is not in the HTTP cache, and cannot be fetched because"
+            " HTTPCACHE_IGNORE_MISSING is on, so requests to such sites are answered from"
+            " the cache or dropped",
+            url,
+        )
 
     def _note_age(self, url: str, stored: float | None) -> None:
         """Log once that a stored robots.txt is older than a crawl would use it.

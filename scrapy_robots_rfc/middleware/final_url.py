@@ -99,30 +99,37 @@ class FinalUrls:
         return self._judge(request, response, origin)
 
     async def _judge(self, request: Request, response: Response, origin: Origin) -> Response:
-        """Judge the URL of a response, and fetch the robots.txt of its origin if needed."""
-        robots = self._middleware.known(origin, request)
-        if robots is None:
-            robots = await self._in_time(
-                self._middleware.service.fetch_for(origin, request), origin
-            )
+        """Return a response if its URL is allowed, or drop it.
+
+        :raises IgnoreRequest: if the URL is disallowed, or its robots.txt is not known in time.
+        """
         agent = self._middleware.user_agents.of(request)
-        if robots is not None and robots.file is not None:
-            file = robots.file
-            if file.needs_thread(agent):
-                robots = await self._in_time(self._read(robots, file, agent), origin)
+        robots = await self._robots_for(origin, request, agent)
+        if robots is None and is_closing(self._crawler):
+            self._count(stats.UNDECIDED)
+            raise undecided_error(origin)
         if robots is None:
-            if is_closing(self._crawler):
-                self._count(stats.UNDECIDED)
-                raise undecided_error(origin)
             self._drop(request, response.url, f"not known after {FETCH_TIME:g} s", origin)
         elif robots.exempt is None:
             decision, why = robots.verdict(response.url, agent, self._settings)
             if why is not None:
                 decision = decision._replace(origin=str(origin))
                 self._refuse(request, response.url, decision, why, robots)
-        return response
+        return response  # allowed, or a dry run
 
-    async def _read(
+    async def _robots_for(
+        self, origin: Origin, request: Request, agent: Agent
+    ) -> OriginPolicy | None:
+        """Fetch the robots.txt of an origin if needed, or return `None` if that takes too long."""
+        robots = self._middleware.known(origin, request)
+        if robots is None:
+            fetch = self._middleware.service.fetch_for(origin, request)
+            robots = await self._in_time(fetch, origin)
+        if robots is None or robots.file is None or not robots.file.needs_thread(agent):
+            return robots
+        return await self._in_time(self._prepare(robots, robots.file, agent), origin)
+
+    async def _prepare(
         self, robots: OriginPolicy, file: ParsedRobots, agent: Agent
     ) -> OriginPolicy | None:
         """Prepare a large file for an agent; return `None` if that takes too long."""

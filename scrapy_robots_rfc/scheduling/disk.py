@@ -106,8 +106,9 @@ class QueueFolder:
             names = [path.name for path in _priorities_in(folder)]
             if not names:
                 continue
+            # A folder from after the last save gets a provisional key until it has been repaired.
             key = keys.get(folder.name) or self._rename(folder)
-            priorities = {int(name.rstrip("s")) for name in names}
+            priorities = {int(name.rstrip("s")) for name in names}  # "s" is for start requests
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
             repaired += sum(self._repair(key, name) for name in names)
             if folder.name not in keys:
@@ -135,8 +136,8 @@ class QueueFolder:
     def _restore_key(self, key: str, folder: Path) -> None:
         """Restore the original key of a folder, if its first request reveals it.
 
-        :param key: the key that `_rename` gave to the folder.
-        :param folder: the original path of the folder, which depends on the original key.
+        :param key: the provisional key that `_rename` gave to the folder.
+        :param folder: the original path of the folder.
         """
         request = self.peek(key)
         if request is None:

@@ -1,8 +1,9 @@
 """OriginPriorityQueue, a priority queue for Scrapy's scheduler that keeps requests by origin.
 
 It has one of Scrapy's own priority queues for each downloader slot and origin, and one for each
-slot for requests that no robots.txt applies to. It hands out a request only if `Gate.wait` allows
-that now. `disk.py` has the queues on disk.
+slot for requests that no robots.txt applies to. Each of them is a "part" (`QueuePart`). It hands
+out a request only if `Gate.wait` allows that now; otherwise it parks the part, which means that it
+skips the part until it is woken. `disk.py` has the queues on disk.
 """
 
 import logging
@@ -98,18 +99,18 @@ class OriginPriorityQueue:
         # The slots that have such parts. The first of those with the fewest pages under way is
         # next. Then it goes to the end.
         self._slots: deque[str] = deque()
-        self._peeks = 0
+        self._peeks = 0  # in the current call of `pop`
         # The origin of parts that Scrapy's own queue wrote, which may contain several origins, and
         # of parts whose scheme is not obeyed any more.
         self._unsorted = QueuedOrigin(None)
-        self._logged_full = False
+        self._logged_full = False  # whether the log says that the disk is full
         self._disk: QueueFolder | None = None
         if key:
             classes = (downstream_queue_cls, start_queue_cls)
             self._disk = QueueFolder(crawler, key, classes, startprios or {})
             for part_key in self._disk.keys:
                 self._resume(part_key)
-            self._gate.save = self._disk.save
+            self._gate.save = self._disk.save  # called every few seconds, in case of SIGKILL
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401

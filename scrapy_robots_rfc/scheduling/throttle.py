@@ -106,12 +106,12 @@ class Throttle:
         site = self.sites.get(origin)
         if site is not None and self._has_turn(request, site):
             return True
-        if self._turns:
+        if self._turns:  # empty in most crawls
             self.release(request)  # its URL may have changed since it took the turn of another site
         if site is None:
             return True
         seconds = self.due(origin)
-        if seconds is None:
+        if seconds is None:  # it comes after an answer, and `answered` wakes the engine then
             return False
         if seconds > 0:
             self.wake_in(seconds)
