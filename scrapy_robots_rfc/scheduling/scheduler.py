@@ -78,9 +78,17 @@ class _Parking:
         It comes from the parked requests, or else from the user's scheduler, whose requests are
         parked until one need not wait.
         """
-        parked = self._parked.pop()
-        if parked is not None:
-            return parked
+        request = self._parked.pop()
+        if request is None:
+            request = self._next_unparked()
+        if request is None:
+            # The requests that were parked just now get their wake-up times here. Otherwise, they
+            # would wait until something else calls this method.
+            request = self._parked.pop()
+        return request
+
+    def _next_unparked(self) -> Request | None:
+        """Return a request from the user's scheduler, and park those that have to wait."""
         for _ in range(MAX_LOOKS):
             request: Request | None = super().next_request()  # type: ignore[misc]  # as above
             if request is None:

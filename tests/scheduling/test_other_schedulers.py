@@ -16,7 +16,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Pages, close_when, crawl, records
 from tests.support.schedulers import Own
-from tests.support.site import Site, robots
+from tests.support.site import Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, before, fetched, gaps, urls
 
 if TYPE_CHECKING:
@@ -98,6 +98,16 @@ def around(request: pytest.FixtureRequest) -> dict[str, Any]:
         "SCHEDULER": scheduler_around(request.param),
         "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
     }
+
+
+@ensureDeferred
+async def test_turn_of_the_only_request(site: Clocked, around: dict[str, Any]) -> None:
+    """A redirected request is sent when its turn comes, even if nothing else happens then."""
+    site.replies |= {"/robots.txt": PACED, "/0": redirect("/1"), "/1": redirect("/2")}
+    result = await crawl([site.url("/0")], around)
+    assert result.outcomes == {site.url("/2"): 200}
+    # Scrapy's engine looks for requests every five seconds.
+    assert max(gaps(site)) < 10 * DELAY
 
 
 @ensureDeferred
