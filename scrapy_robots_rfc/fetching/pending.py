@@ -17,6 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc import _scrapy
 from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Waiter, descriptor_limit
 from scrapy_robots_rfc.cache.entry import CacheEntry
+from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
@@ -230,6 +231,11 @@ class PendingFetches:
             except Exception:
                 logger.exception("Cannot start to fetch a robots.txt")
 
+    def count_again(self, fetch: PendingFetch) -> None:
+        """Count a fetch that left, even beyond the maximum."""
+        if not fetch.has_ended:
+            self._counted.add(fetch)
+
     def _next_queue(self) -> deque[Callable[[], object]]:
         """Return the queue of the next start, which is mostly that of new origins."""
         self._admitted += 1
@@ -253,6 +259,9 @@ class PendingFetches:
                 raise
             self._runtime.forget_cancellation()
             return fetch.interruption
+        except RobotsUndecided:  # the spider is closing, which is not a failure of the site
+            self.cancel_all()
+            raise
         except Exception as error:  # noqa: BLE001 - any error is a result
             return error
         finally:

@@ -167,13 +167,19 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         return self._wait_with_robots_txt(request, origin)
 
     async def _wait_with_robots_txt(self, request: Request, origin: Origin) -> None:
-        """Wait for the site's turn. The wait does not count against ROBOTS_TIMEOUT."""
+        """Wait for the site's turn.
+
+        The wait does not count against ROBOTS_TIMEOUT, and leaves room for other fetches. Otherwise
+        many redirects to one paced site would stop the fetches of all other sites.
+        """
         fetch: PendingFetch = request.meta[MARK].fetch
         fetch.waits_for_turn = True
+        self.service.pending.leave(fetch)
         try:
             await self._throttle.wait_for_turn(request, origin)
         finally:
             fetch.waits_for_turn = False
+            self.service.pending.count_again(fetch)
 
     def _judge(self, request: Request, robots: OriginPolicy) -> _Result:
         """Judge a request. If it is allowed, let it through when the turn of its site comes."""

@@ -33,8 +33,7 @@ MAX_DESCRIPTORS = 128
 #: Replaces the origin in the key of a queue whose requests no robots.txt applies to.
 NO_ORIGIN = "*"
 
-# File descriptors per priority for requests, and as many for start requests.
-_DESCRIPTORS = 2
+_DESCRIPTORS = 2  # per priority for requests, and as many for start requests
 # The name that Scrapy gives to the file or folder of a priority; start requests have the "s".
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
@@ -247,8 +246,8 @@ class QueueFolder:
             if self._start_class:
                 yield f"{priority}s"
 
-    def _close(self, key: str) -> None:
-        """Close a queue, so that all of it is on disk; repair it if that fails."""
+    def _close(self, key: str) -> bool:
+        """Close a queue, so that all of it is on disk; repair it and return false if that fails."""
         self._peeked.discard(key)
         queue = self._open.pop(key)
         self._descriptors.pop(key, None)
@@ -262,11 +261,12 @@ class QueueFolder:
                     downstream.close()
             for name in self._names(key):
                 self._repair(key, name)
+            return False
+        return True
 
-    def flush(self) -> None:
-        """Close all queues, so that all requests are on disk."""
-        while self._open:
-            self._close(next(iter(self._open)))
+    def flush(self) -> bool:
+        """Close all queues; return whether all requests are on disk now."""
+        return False not in [self._close(key) for key in list(self._open)]
 
     # Requests.
 

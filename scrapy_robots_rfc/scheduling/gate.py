@@ -189,9 +189,14 @@ class Gate:
     def _on_room(self, queued: QueuedOrigin, peek: Peek) -> None:
         """Decide again about an origin, because there is room for its fetch."""
         queued.state = State.READY
-        # A fetch for a request outside the scheduler may have brought the file by now.
-        if self.wait(queued, peek) is not None:
-            self.wake(queued.origin)
+        must_wait = False
+        try:
+            must_wait = self.wait(queued, peek) is None
+        finally:
+            # A fetch for a request outside the scheduler may have brought the file by now. Also
+            # wake the origin after an error, or its requests would wait forever.
+            if not must_wait:
+                self.wake(queued.origin)
 
     def hand_out(self, request: Request, queued: QueuedOrigin) -> None:
         """Note that a request leaves the scheduler, and take the turn of its site."""

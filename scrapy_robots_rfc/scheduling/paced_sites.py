@@ -84,7 +84,8 @@ class PacedSite:
 
     def update(self, robots: OriginPolicy) -> None:
         """Replace the paces by those in a new robots.txt."""
-        if self.fetched == robots.fetched:
+        is_newer = robots.fetched > self.fetched
+        if not is_newer:
             return
         self.fetched = robots.fetched
         # The interval begins with the request for robots.txt.

@@ -249,7 +249,9 @@ class OriginPriorityQueue:
                 self._log_full(error)
                 self._park(part, _RETRY_DELAY)
                 return
-            self._disk.flush()
+            if not self._disk.flush():  # the disk is full, and the original must remain
+                self._park(part, _RETRY_DELAY)
+                return
         removed = self._read(part)
         if removed is None and part.size:  # no file descriptor is left
             self._park(part, _RETRY_DELAY)

@@ -122,11 +122,13 @@ class _Parking:
     def _return(self, request: Request) -> None:
         """Return a request to the user's scheduler."""
         skip_filter(request)
+        text = "Lost %s, because the scheduler did not take it back"
+        extra = {"spider": self._spider}
         try:
-            super().enqueue_request(request)  # type: ignore[misc]  # as above
+            if not super().enqueue_request(request):  # type: ignore[misc]  # as above
+                logger.error(text, request, extra=extra)
         except Exception:
-            text = "Lost %s, because the scheduler did not take it back"
-            logger.exception(text, request, extra={"spider": self._spider})
+            logger.exception(text, request, extra=extra)
         restore_filter(request)
 
     def _log_bound(self) -> None:
