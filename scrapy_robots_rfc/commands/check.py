@@ -207,7 +207,7 @@ def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, A
 
 def _verdict(decision: Decision, *, is_archived: bool) -> str:
     """Return a decision's key in `_VERDICTS`."""
-    # Without a robots.txt there is no verdict now, but an archived crawl did drop the URL.
+    # Without a robots.txt, there is no verdict yet. In an archived crawl, the URL was dropped.
     if decision.reason in (Reason.UNREACHABLE, Reason.LOCAL) and not is_archived:
         return "undecided"
     return "allowed" if decision.allowed else "disallowed"

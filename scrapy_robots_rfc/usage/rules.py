@@ -322,7 +322,7 @@ def parse_tdmrep(body: bytes) -> tuple[Reservation, ...]:
 
 
 def find_reservation(entries: Iterable[Reservation], url: str | bytes) -> list[tuple[str, object]]:
-    """Return the place and value of the first entry that matches a URL, if any."""
+    """Return the index and value of the first entry that matches a URL, if any."""
     target = request_target(url)
     for entry in entries:
         if entry.pattern.matches(target):

@@ -84,7 +84,7 @@ _TDMREP_META: dict[str, Any] = {
     "download_maxsize": MAX_TDMREP_BYTES,
     "download_warnsize": 0,
 }
-# First word of a preference's source -> the source in stat keys. Anything else is a header.
+# Maps the first word of a preference's source to its name in stat keys. All others are headers.
 _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
 _ACCEPTED = "a list or a comma-separated string of labels"
 
