@@ -224,7 +224,13 @@ def watch(crawler: Crawler) -> None:
     )
 
     def enqueue_request(request: Request) -> bool:
-        is_queued: bool = push(request)
+        try:
+            is_queued: bool = push(request)
+        except ValueError:
+            if engine.spider is None or engine._slot is None or engine._slot.closing:
+                # Scrapy has closed the file of its duplicate filter, but `start` continues.
+                CRAWL.note(request, "too late")
+            raise
         if is_queued:
             is_start = request.meta.get("is_start_request", False)
             slot = engine.downloader.get_slot_key(request)

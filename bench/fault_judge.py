@@ -46,7 +46,7 @@ _ARRIVAL = 0.1
 _OVERTAKEN = 5.0
 # How many seconds older than the file `active.json` its content may be.
 _SAVING = 1.0
-_ENDS = ("fetched", "failed", "disallowed", "meddled")
+_ENDS = ("fetched", "failed", "disallowed", "meddled", "too late")
 
 
 @dataclass(frozen=True, slots=True)
