@@ -1,1 +1,1 @@
-"""When the next request of a site may be sent."""
+"""Decide when a site's next request may be sent."""

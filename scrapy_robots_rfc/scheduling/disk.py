@@ -1,4 +1,4 @@
-"""Queues on disk, which share a bounded number of file descriptors and survive SIGKILL."""
+"""Disk queues that share a limited number of file descriptors and survive SIGKILL."""
 
 import errno
 import json
@@ -27,33 +27,33 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Maximum file descriptors of the queues on disk, or a quarter of RLIMIT_NOFILE if that is less.
+#: Maximum file descriptors for the disk queues, or a quarter of RLIMIT_NOFILE if that is less.
 MAX_DESCRIPTORS = 128
 
-#: Replaces the origin in the key of a queue whose requests no robots.txt applies to.
+#: Used instead of an origin in the key of a queue whose requests aren't subject to robots.txt.
 NO_ORIGIN = "*"
 
-_DESCRIPTORS = 2  # per priority for requests, and as many for start requests
-# The name that Scrapy gives to the file or folder of a priority; start requests have the "s".
+_DESCRIPTORS = 2  # per priority, plus the same number for start requests
+# Scrapy's name for the file or folder of a priority. The "s" is added for start requests.
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
 
 def key_of(slot: str, origin: Origin | None) -> str:
-    """Return the key of a queue in the state.
+    """Return a queue's key in the saved state.
 
-    :param origin: `None` for requests that no robots.txt applies to.
+    :param origin: `None` for requests that aren't subject to robots.txt.
     """
     return f"{slot} {NO_ORIGIN if origin is None else origin}"
 
 
 class QueueFolder:
-    """The folder of all queues on disk, with their state. Only a few queues are open at a time.
+    """The folder with all disk queues and their state. Only a few queues are open at a time.
 
-    :param path: the folder, in which Scrapy's scheduler looks for the state.
-    :param classes: the class of the queue for the requests of one priority, and the class for start
-        requests, if they have one.
-    :param state: the priorities of each queue, as the last process has stored them. Scrapy's
-        `ScrapyPriorityQueue` stores a list, because it is a single queue.
+    :param path: the folder where Scrapy's scheduler looks for the state.
+    :param classes: the queue class used for each priority, and the one used for start requests, if
+        they have their own.
+    :param state: each queue's priorities, as stored by the last process. Scrapy's
+        `ScrapyPriorityQueue` stores a list instead, because it is a single queue.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class QueueFolder:
         self._path = Path(path)
         self._class, self._start_class = classes
         self._state = dict(state) if isinstance(state, Mapping) else {}
-        # Open queues, the most recently used one at the end.
+        # Open queues, with the most recently used one last.
         self._open: dict[str, ScrapyPriorityQueue] = {}
-        # The maximum number of file descriptors of each open queue.
+        # The maximum number of file descriptors that each open queue may use.
         self._descriptors: dict[str, int] = {}
-        # Open queues in which a peek may have moved the position of a file.
+        # Open queues where a peek may have moved the file position.
         self._peeked: set[str] = set()
-        # Queues that have had no start request. Scrapy would otherwise create files for start
-        # requests whenever one is opened, and remove them when it is closed.
+        # Queues that have never held a start request. Otherwise Scrapy would create files for start
+        # requests each time such a queue is opened, and remove them when it is closed.
         self._without_start: set[str] = set()
         self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
         self._writer: threading.Thread | None = None
@@ -82,22 +82,22 @@ class QueueFolder:
 
     @property
     def keys(self) -> list[str]:
-        """The queues that the last process left."""
+        """Keys of the queues left by the last process."""
         return [key for key, priorities in self._state.items() if priorities]
 
     def _path_of(self, key: str) -> Path:
         return self._path / path_safe(self._crawler, key)
 
     def _class_of(self, name: str) -> Any:  # noqa: ANN401 - a class, or `None`
-        """Return the class of the queue with a file name."""
+        """Return the queue class for a file name."""
         return self._start_class if name.endswith("s") else self._class
 
     def _spider(self) -> dict[str, Any]:
-        """Return the `extra` of log records, as Scrapy's have it."""
+        """Return the same `extra` that Scrapy adds to log records."""
         return {"spider": self._crawler.spider}
 
     def _recover(self) -> None:
-        """Repair the files that a killed process left, and add those that are not in its state."""
+        """Repair the files left by a killed process, and add any missing from its state."""
         self._move_single_queue()
         keys = {self._path_of(key).name: key for key in self._state}
         repaired = 0
@@ -105,7 +105,7 @@ class QueueFolder:
             names = [path.name for path in _priorities_in(folder)]
             if not names:
                 continue
-            # A folder from after the last save gets a provisional key until it has been repaired.
+            # A folder created after the last save gets a provisional key until it is repaired.
             key = keys.get(folder.name) or self._rename(folder)
             priorities = {int(name.rstrip("s")) for name in names}  # "s" is for start requests
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
@@ -117,7 +117,7 @@ class QueueFolder:
             logger.info(text, repaired, extra=self._spider())
 
     def _move_single_queue(self) -> None:
-        """Move the files of `ScrapyPriorityQueue`, which is a single queue, into a folder."""
+        """Move the files written by `ScrapyPriorityQueue`, a single queue, into a folder."""
         for path in _priorities_in(self._path):
             folder = self._path / "single"
             folder.mkdir(exist_ok=True)
@@ -133,16 +133,16 @@ class QueueFolder:
         return key
 
     def _restore_key(self, key: str, folder: Path) -> None:
-        """Restore the original key of a folder, if its first request reveals it.
+        """Restore a folder's original key if its first request reveals it.
 
-        :param key: the provisional key that `_rename` gave to the folder.
+        :param key: the provisional key that `_rename` gave the folder.
         :param folder: the original path of the folder.
         """
         request = self.peek(key)
         if request is None:
             return
         slot = slot_of(request)
-        origins = (Origin.of(request.url), None)  # unsorted queues have no origin
+        origins = (Origin.of(request.url), None)  # unsorted queues don't have an origin
         for original in (key_of(slot, origin) for origin in origins):
             if self._path_of(original) == folder:
                 self._close(key)
@@ -151,7 +151,7 @@ class QueueFolder:
                 return
 
     def _repair(self, key: str, name: str) -> bool:
-        """Repair the queue of one priority; return whether its files changed.
+        """Repair the queue for one priority. Return whether its files changed.
 
         If it cannot be repaired, its files are renamed.
         """
@@ -166,7 +166,7 @@ class QueueFolder:
             return False
 
     def _rename_damaged(self, key: str, name: str, error: object) -> None:
-        """Rename the file or folder of a damaged priority. The queue continues without it."""
+        """Rename the file or folder of a damaged priority, so the queue continues without it."""
         folder = self._path_of(key)
         path = folder / name
         new = folder / f"{name}.damaged"
@@ -174,7 +174,7 @@ class QueueFolder:
         while new.exists():
             number += 1
             new = folder / f"{name}.damaged.{number}"
-        with suppress(OSError):  # a third-party queue may have no file
+        with suppress(OSError):  # a third-party queue may not have a file
             path.rename(new)
         priority = int(name.rstrip("s"))
         if not any((folder / each).exists() for each in (f"{priority}", f"{priority}s")):
@@ -182,14 +182,14 @@ class QueueFolder:
         text = "Cannot read requests of %s with priority %d, so they were moved to %s (%s)"
         logger.warning(text, key, -priority, new, error, extra=self._spider())
 
-    # Open and closed.
+    # Opening and closing.
 
     def use(self, key: str, function: Callable[[ScrapyPriorityQueue], T]) -> T:
-        """Return the result of a function of one of Scrapy's queues, which is opened for it.
+        """Open one of Scrapy's queues if needed, call a function with it, and return the result.
 
-        If no file descriptor is left, close all queues and try again.
+        If no file descriptors are left, close all queues and try again.
 
-        :raises OSError: no descriptor is left.
+        :raises OSError: there are still no descriptors left.
         """
         try:
             return function(self._opened(key))
@@ -200,7 +200,7 @@ class QueueFolder:
             return function(self._opened(key))
 
     def _opened(self, key: str) -> ScrapyPriorityQueue:
-        """Return an open queue, as the most recently used one."""
+        """Return a queue, opening it if needed, and mark it as the most recently used one."""
         queue = self._open.pop(key, None)
         if queue is not None:
             self._open[key] = queue
@@ -210,14 +210,14 @@ class QueueFolder:
         return queue
 
     def _close_others(self, key: str) -> None:
-        """Close the least recently used queues if too many files are open for a queue."""
+        """Close the least recently used queues if too many files are open to add another queue."""
         kinds = 1 if key in self._without_start else 2
         self._descriptors[key] = _DESCRIPTORS * kinds * max(1, len(self._state.get(key, ())))
         while len(self._open) > 1 and sum(self._descriptors.values()) > self._max_descriptors:
             self._close(next(iter(self._open)))
 
     def _load(self, key: str) -> ScrapyPriorityQueue:
-        """Open a queue, without the priorities that cannot be opened."""
+        """Open a queue, leaving out any priorities that cannot be opened."""
         path = str(self._path_of(key))
         make = partial(
             ScrapyPriorityQueue,
@@ -247,7 +247,7 @@ class QueueFolder:
                 yield f"{priority}s"
 
     def _close(self, key: str) -> bool:
-        """Close a queue, so that all of it is on disk; repair it and return false if that fails."""
+        """Close a queue so that all of it is on disk. If that fails, repair it and return False."""
         self._peeked.discard(key)
         queue = self._open.pop(key)
         self._descriptors.pop(key, None)
@@ -265,7 +265,7 @@ class QueueFolder:
         return True
 
     def flush(self) -> bool:
-        """Close all queues; return whether all requests are on disk now."""
+        """Close all queues. Return whether all requests are now on disk."""
         return False not in [self._close(key) for key in list(self._open)]
 
     # Requests.
@@ -273,10 +273,10 @@ class QueueFolder:
     def push(self, key: str, request: Request) -> None:
         """Write a request.
 
-        queuelib's `LifoDiskQueue.peek` leaves the position inside the file, where the next `push`
-        would write. Closing the queue first prevents that.
+        queuelib's `LifoDiskQueue.peek` leaves the file position where the next `push` would
+        overwrite data. Closing the queue first prevents that.
 
-        :raises OSError: no descriptor is left, or the file cannot be written.
+        :raises OSError: no descriptors are left, or the file cannot be written.
         """
         is_start = request.meta.get("is_start_request", False)
         is_first_start = is_start and key in self._without_start
@@ -293,7 +293,7 @@ class QueueFolder:
             self._close_others(key)
 
     def peek(self, key: str) -> Request | None:
-        """Return the next request of a queue, or `None` if it cannot be read."""
+        """Return the next request in a queue, or `None` if it cannot be read."""
         try:
             request = self.use(key, peek)
         except Exception:  # noqa: BLE001 - `pop` will log why the queue cannot be opened
@@ -302,17 +302,17 @@ class QueueFolder:
         return request
 
     def pop(self, key: str) -> Request | None:
-        """Remove and return the next request of a queue, or return `None` if it has none.
+        """Remove and return the next request from a queue, or return `None` if it is empty.
 
-        If a request cannot be restored, for instance because its callback was renamed, the next one
-        is returned. If the files of a priority are damaged, they are repaired, or else renamed.
-        They are damaged if they cannot be read, or if the same request fails twice.
+        If a request cannot be restored, for instance because its callback was renamed, skip it and
+        return the next one. If the files for a priority are damaged, repair them, or rename them if
+        that fails. They count as damaged if they are unreadable or the same request fails twice.
 
-        :raises OSError: no file descriptor is left.
+        :raises OSError: no file descriptors are left.
         """
         # Each attempt ends in one of three ways:
-        # 1. It returns a request, or there was none.
-        # 2. The files of the priority are damaged. They are repaired or renamed.
+        # 1. It returns a request, or the queue is empty.
+        # 2. The files for the priority are damaged, so they are repaired or renamed.
         # 3. A request was removed, but it cannot be restored.
         repaired: set[str] = set()
         last_failure: tuple[str, int] | None = None
@@ -341,7 +341,7 @@ class QueueFolder:
     def _try_pop(self, queue: ScrapyPriorityQueue) -> tuple[Request | None, Exception | None]:
         """Return the request that `pop` returns, or the error that it raises.
 
-        :raises OSError: no file descriptor is left.
+        :raises OSError: no file descriptors are left.
         """
         try:
             return queue.pop(), None
@@ -352,12 +352,12 @@ class QueueFolder:
             return None, error
 
     def remove(self, key: str) -> None:
-        """Remove a queue that is empty."""
+        """Remove an empty queue."""
         if key in self._open:
             self._close(key)
         self._state.pop(key, None)
         self._without_start.discard(key)
-        with suppress(OSError):  # it has other files
+        with suppress(OSError):  # the folder contains other files
             self._path_of(key).rmdir()
 
     # The state.
@@ -365,7 +365,7 @@ class QueueFolder:
     def save(self) -> None:
         """Close all queues, so that their files are complete, and write the state.
 
-        A thread writes it, because that takes long with many sites.
+        The state is written on a thread, because that takes a long time with many sites.
         """
         self.flush()
         if self._writer is None or not self._writer.is_alive():
@@ -374,16 +374,16 @@ class QueueFolder:
             self._writer.start()
 
     def close(self) -> dict[str, list[int]]:
-        """Return the state for the scheduler, which writes it when the crawl closes."""
+        """Return the state. The scheduler writes it when the crawl closes."""
         self.flush()
         if self._writer is not None:
             self._writer.join()
         return {key: priorities for key, priorities in self._state.items() if priorities}
 
     def _write(self, state: dict[str, list[int]]) -> None:
-        """Replace the file at once, so that a killed process leaves the old one or the new one.
+        """Replace the file atomically, so that a killed process leaves either the old or new one.
 
-        `json.dump` writes it in pieces: one long call would block the event loop.
+        Use `json.dump`, which writes in chunks, because one long call would block the event loop.
         """
         path = self._path / "active.json"
         new = path.with_suffix(".json.new")
@@ -396,9 +396,9 @@ class QueueFolder:
 
 
 class QueueOnDisk:
-    """One of Scrapy's queues on disk, which is closed while others need its file descriptors.
+    """One of Scrapy's disk queues. It is closed while others need its file descriptors.
 
-    :param key: its name in the scheduler's state, which also determines its folder.
+    :param key: its key in the scheduler's state. The folder name is derived from it.
     """
 
     def __init__(self, folder: QueueFolder, key: str) -> None:
@@ -408,17 +408,17 @@ class QueueOnDisk:
     def push(self, request: Request) -> None:
         """Write a request.
 
-        :raises ValueError: it cannot be written, so Scrapy keeps it in memory.
+        :raises ValueError: the request cannot be written, so Scrapy keeps it in memory.
         """
         try:
             self._folder.push(self._key, request)
-        except OSError as error:  # no descriptor is left, or the disk is full
+        except OSError as error:  # no descriptors are left, or the disk is full
             raise ValueError(str(error)) from error
 
     def pop(self) -> Request | None:
         """Remove and return the next request, or return `None` if there is none.
 
-        :raises OSError: no file descriptor is left.
+        :raises OSError: no file descriptors are left.
         """
         return self._folder.pop(self._key)
 
@@ -430,21 +430,21 @@ class QueueOnDisk:
         return self._folder.use(self._key, len)
 
     def close(self) -> None:
-        """Remove the queue, which is empty."""
+        """Remove the queue, which is empty by now."""
         self._folder.remove(self._key)
 
 
 def _priorities_in(folder: Path) -> list[Path]:
-    """Return the files or folders of priorities."""
+    """Return the file or folder of each priority."""
     return [path for path in folder.glob("*") if _PRIORITY.fullmatch(path.name)]
 
 
 def lacks_descriptors(error: object) -> bool:
-    """Return whether an error says that no file descriptor is left."""
+    """Return whether an error means that no file descriptors are left."""
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def _raise_if_descriptors_lack(error: Exception) -> None:
-    """Raise an error again if no file descriptor is left, because the queue can be read later."""
+    """Re-raise an error if no file descriptors are left, because the queue can be read later."""
     if lacks_descriptors(error):
         raise error

@@ -1,15 +1,15 @@
-"""Decide which origins may have a request handed out by the scheduler.
+"""Decide which origins the scheduler may hand out a request for.
 
 robots.txt is a prerequisite: a request stays in the queue until its file is known and its turn has
 come. An origin with requests in the scheduler is in one of four states:
 
 - READY: the next request may be handed out.
-- NO_ROOM: the file is not known, and MAX_FETCHES fetches are under way.
-- FETCHING: the file is being fetched, or the next attempt will start later.
-- PACED: the next request waits for its interval, or for an answer.
+- NO_ROOM: we don't have the file yet, and MAX_FETCHES fetches are already in progress.
+- FETCHING: the file is being fetched, or a retry is scheduled.
+- PACED: the next request is waiting for its interval to pass, or for a response.
 
-`Gate.wait` is the only place that decides. A part of a queue that has to wait is parked, either for
-some seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin.
+The decision is made only in `Gate.wait`. A part that has to wait is parked, either for a number of
+seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin.
 """
 
 import enum
@@ -30,16 +30,16 @@ from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
-# Maximum number of origins that one call of the queue looks at; the next call continues.
+# Maximum number of origins that the queue checks in one call. The next call continues.
 MAX_LOOKS = 200
 
-#: Seconds between two saves of a queue on disk. Requests pushed before a save survive SIGKILL.
+#: Seconds between saves of a disk queue. Requests pushed before a save survive SIGKILL.
 SAVE_EVERY = 4.0
 
-#: Meta key of a request that returns to the scheduler with a `dont_filter` that is only for us.
+#: Meta key for a returned request whose `dont_filter` was set by us, not by the user.
 RETURNED = "_robots_rfc_returned"
 
-# Longest time to park a paced origin: its interval may become shorter.
+# Maximum seconds to park a paced origin, because its interval may become shorter.
 _MAX_PARKED = 5.0
 
 #: Returns the request that a queue would hand out next, or `None` if it cannot be read.
@@ -47,10 +47,10 @@ Peek: TypeAlias = Callable[[], Request | None]
 
 
 class Part(Protocol):
-    """The requests of one origin in one queue and downloader slot, as `queue.py` keeps them."""
+    """Requests for a single origin that share a queue and downloader slot (see `queue.py`)."""
 
     def unpark(self) -> None:
-        """Make the part the next one of its slot."""
+        """Put the part first in its slot."""
 
 
 class State(enum.Enum):
@@ -66,15 +66,15 @@ class State(enum.Enum):
 class QueuedOrigin:
     """An origin with requests in the scheduler.
 
-    :param origin: the origin, or `None` for requests that no robots.txt applies to.
-    :param parts: the parts of the queues that have its requests, by queue and slot.
-    :param size: number of its requests in all parts.
-    :param state: decided by `Gate.wait`.
+    :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
+    :param parts: the parts that contain its requests, by queue and slot.
+    :param size: total number of requests in all parts.
+    :param state: the state, set by `Gate.wait`.
     :param parked: the parts that are parked until the origin is woken.
-    :param just_fetched: whether no request was handed out since the last fetch ended. The next
-        request of that route is handed out even if its file is not known. Otherwise an origin whose
-        file is evicted or stale before its turn comes would fetch it for ever.
-    :param fetched_route: the route of that fetch.
+    :param just_fetched: True if no request has been handed out since the last fetch ended. The
+        next request for that route is handed out even if its file is not known. Otherwise, if the
+        file is always evicted or stale before the turn comes, we would fetch it forever.
+    :param fetched_route: the route used by that fetch.
     """
 
     origin: Origin | None
@@ -87,11 +87,11 @@ class QueuedOrigin:
 
 
 class Gate:
-    """The gate of a crawl; all queues of its scheduler share it.
+    """The gate of a crawl, shared by all of the scheduler's queues.
 
     :param origin_of: returns the origin of a request, or `None` if it has none.
-    :param service: the robots.txt files, or `None` in a crawl that does not obey robots.txt.
-    :param throttle: the turns of paced sites.
+    :param service: provides robots.txt files, or `None` if the crawl does not obey robots.txt.
+    :param throttle: manages the turns of paced sites.
     """
 
     def __init__(
@@ -107,26 +107,26 @@ class Gate:
         self._throttle = throttle
         throttle.on_turn = self.wake
         self._clock = throttle.clock
-        #: The origins with requests in the scheduler. `None` is always there, so that this dict has
-        #: one key more than the dict of a queue's slots: otherwise both would be resized in the
-        #: same push, which takes milliseconds with 100,000 keys.
+        #: The origins with requests in the scheduler. `None` is always included, so that this dict
+        #: has one key more than the dict of a queue's slots. Otherwise, the same push would resize
+        #: both, which takes milliseconds with 100,000 keys.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
-        #: Parts that are parked for some seconds: the time to wake them, a number that breaks
-        #: ties, and the part.
+        #: Parts that are parked for a number of seconds, as tuples: when to wake the part, a number
+        #: to break ties, and the part.
         self.timed: list[tuple[float, int, Part]] = []
         self._numbers = itertools.count()
         #: Requests that left the scheduler because their file was known.
         self.handed_out: WeakSet[Request] = WeakSet()
-        #: Called every `SAVE_EVERY` seconds, so that a queue on disk survives SIGKILL.
+        #: Called every `SAVE_EVERY` seconds, so that a disk queue survives SIGKILL.
         self.save: Callable[[], object] | None = None
         self._save_at = 0.0
-        #: Number of requests that were waiting when the crawl began to close, or `None` before.
+        #: Number of requests waiting when the crawl began to close, or `None` before that.
         self.waiting_at_close: int | None = None
 
     # Called by the queues.
 
     def queued_origin(self, request: Request) -> QueuedOrigin:
-        """Return the queued origin of a request, or that for `None` if no robots.txt applies."""
+        """Return a request's queued origin. If robots.txt doesn't apply, it is the `None` entry."""
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
             origin = self._origin_of(request)
@@ -136,15 +136,15 @@ class Gate:
         return queued
 
     def wait(self, queued: QueuedOrigin, peek: Peek) -> float | None:
-        """Decide when the next request of an origin may be handed out.
+        """Decide when an origin's next request may be handed out.
 
-        :param peek: returns that request; its proxy, address and account are used for a fetch.
-        :returns: 0 for now, the seconds to park it, or `None` to park it until it is woken.
+        :param peek: returns that request. A fetch uses its proxy, address and account.
+        :returns: 0 to hand it out now, the seconds to park it, or `None` to park it until woken.
         """
-        # 1. No robots.txt applies.
-        # 2. A fetch is under way, or the origin waits for room for one: its end wakes the origin.
+        # 1. robots.txt doesn't apply.
+        # 2. A fetch is in progress or waiting for a free slot. The origin is woken afterwards.
         # 3. The site is paced, and its turn has not come. A fetch needs the turn, too.
-        # 4. The file is not known: it is fetched first.
+        # 4. The file is not known, so it has to be fetched first.
         origin = queued.origin
         service = self._service
         if origin is None or service is None:
@@ -168,7 +168,7 @@ class Gate:
     ) -> float | None:
         """Start a fetch, or wait until there is room for one.
 
-        :returns: 0 if the next request does not need the fetch, or else `None`.
+        :returns: 0 if the next request can be handed out without a fetch, otherwise `None`.
         """
         if not queued.just_fetched and not service.pending.has_room():
             queued.state = State.NO_ROOM
@@ -179,7 +179,7 @@ class Gate:
             request is None or service.routes.of(request) == queued.fetched_route
         ):
             return 0.0
-        # Its route may have failed. Then it is handed out, and the middleware drops it.
+        # If its route has failed, hand out the request, and the middleware will drop it.
         if request is not None and service.known(origin, request, counted=False) is not None:
             return 0.0
         queued.state = State.FETCHING
@@ -187,19 +187,19 @@ class Gate:
         return None
 
     def _on_room(self, queued: QueuedOrigin, peek: Peek) -> None:
-        """Decide again about an origin, because there is room for its fetch."""
+        """Check an origin again now that there is room for its fetch."""
         queued.state = State.READY
         must_wait = False
         try:
             must_wait = self.wait(queued, peek) is None
         finally:
-            # A fetch for a request outside the scheduler may have brought the file by now. Also
-            # wake the origin after an error, or its requests would wait forever.
+            # The file may have been fetched for a request outside the scheduler in the meantime.
+            # Also wake the origin after an error, because its requests would wait forever.
             if not must_wait:
                 self.wake(queued.origin)
 
     def hand_out(self, request: Request, queued: QueuedOrigin) -> None:
-        """Note that a request leaves the scheduler, and take the turn of its site."""
+        """Record that a request is leaving the scheduler, and take its site's turn."""
         if queued.origin is None or self._service is None:
             return
         queued.just_fetched = False
@@ -208,14 +208,14 @@ class Gate:
             self._throttle.take(request, queued.origin)
 
     def forget(self, queued: QueuedOrigin) -> None:
-        """Forget an origin that has no request in the scheduler."""
+        """Forget an origin that no longer has requests in the scheduler."""
         if queued.origin is not None and not queued.parts and queued.state is not State.NO_ROOM:
             self.origins.pop(queued.origin, None)
 
     # Parking and waking.
 
     def park(self, part: Part, queued: QueuedOrigin, seconds: float | None) -> None:
-        """Park a part for the time that `wait` returned, or until its origin is woken."""
+        """Park a part for the seconds returned by `wait`, or until its origin is woken."""
         if seconds is None:
             queued.parked.append(part)
             return
@@ -224,7 +224,7 @@ class Gate:
         self._throttle.wake_in(seconds)
 
     def wake(self, origin: Origin | None) -> None:
-        """Unpark the parts of an origin, because they may not have to wait any more."""
+        """Unpark an origin's parts, because they may not have to wait any longer."""
         queued = self.origins.get(origin)
         if queued is not None:
             if queued.state is not State.NO_ROOM:
@@ -235,7 +235,7 @@ class Gate:
         wake_engine(self._crawler)
 
     def wake_due(self) -> None:
-        """Unpark the parts whose time has come."""
+        """Unpark the parts that are due."""
         now = self._clock()
         due: list[Part] = []
         while self.timed and self.timed[0][0] <= now and len(due) < MAX_LOOKS:
@@ -249,25 +249,25 @@ class Gate:
     # Called by the middleware.
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
-        """Wake the origin of a fetch that has ended."""
+        """Wake the origin of a finished fetch."""
         if is_closing(self._crawler):  # its requests stay in the scheduler
             self.count_waiting()
         queued = self.origins.get(fetch.origin)
         if queued is not None:
-            queued.state = State.READY  # also if the fetch was for a request outside the scheduler
+            queued.state = State.READY  # even if the fetch was for a request outside the scheduler
             queued.just_fetched = True
             queued.fetched_route = fetch.route
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:
-        """Return a request that was handed out, so that it goes back to the scheduler."""
+        """Prepare a request that was handed out for its return to the scheduler."""
         self.count_waiting()
         self.waiting_at_close = (self.waiting_at_close or 0) + 1
         skip_filter(request)
         return request
 
     def tick(self) -> None:
-        """Save the queue on disk, if it is time to, and count what waits when the crawl closes."""
+        """Save the queue to disk if it is due, and count waiting requests when the crawl closes."""
         if is_closing(self._crawler):
             self.count_waiting()
         now = self._clock()
@@ -278,7 +278,7 @@ class Gate:
     # For the log.
 
     def fetches(self) -> Iterator[tuple[int, PendingFetch]]:
-        """Yield each fetch that requests in the scheduler wait for, with their number."""
+        """Yield each fetch that queued requests are waiting for, and the number of requests."""
         if self._service is None:
             return
         for queued in self.origins.values():
@@ -290,7 +290,7 @@ class Gate:
                 yield queued.size, fetch
 
     def paced(self) -> Iterator[tuple[Origin, int]]:
-        """Yield each origin whose requests in the scheduler wait for a turn, with their number."""
+        """Yield each origin whose queued requests are waiting for a turn, and their number."""
         for origin in self._throttle.sites:
             queued = self.origins.get(origin)
             if queued is None or queued.state in (State.FETCHING, State.NO_ROOM):
@@ -299,14 +299,14 @@ class Gate:
                 yield origin, queued.size
 
     def count_waiting(self) -> None:
-        """Count the requests that are waiting, when the crawl begins to close."""
+        """Count the requests that are waiting when the crawl begins to close."""
         if self.waiting_at_close is not None:
             return
         ready = State.READY  # there may be very many origins
         self.waiting_at_close = sum(
             [queued.size for queued in self.origins.values() if queued.state is not ready]
         )
-        # An answer may have woken a paced origin just before.
+        # A response may have just woken a paced origin.
         sites = self._throttle.sites
         for origin in sites:
             queued = self.origins.get(origin)
@@ -315,13 +315,13 @@ class Gate:
 
 
 def _unpark_all(parts: list[Part]) -> None:
-    """Unpark parts, in reverse order, because each becomes the next one of its slot."""
+    """Unpark parts in reverse order, because each one is put first in its slot."""
     for part in reversed(parts):
         part.unpark()
 
 
 def skip_filter(request: Request) -> None:
-    """Set `dont_filter`, because the scheduler's filter of duplicates has seen the request."""
+    """Set `dont_filter`, because the scheduler's dupefilter has already seen the request."""
     if not request.dont_filter:
         request.dont_filter = True
         request.meta[RETURNED] = True
@@ -334,20 +334,20 @@ def restore_filter(request: Request) -> None:
 
 
 class GateKeeper:
-    """The middleware that has the gate of a crawl.
+    """Base class of the middleware that owns the crawl's gate.
 
-    The queues find it by this class, with Scrapy's `Crawler.get_downloader_middleware`.
+    The queues look it up by this class, using Scrapy's `Crawler.get_downloader_middleware`.
     """
 
     gate: Gate
 
 
 def gate_of(crawler: Crawler) -> Gate:
-    """Return the gate of a crawl; one that is always open if the crawl obeys no robots.txt."""
+    """Return a crawl's gate, which is always open if the crawl does not obey robots.txt."""
     keeper = crawler.get_downloader_middleware(GateKeeper)
     if keeper is not None:
         return keeper.gate
-    from scrapy_robots_rfc._runtime import Runtime  # noqa: PLC0415 - for this case only
+    from scrapy_robots_rfc._runtime import Runtime  # noqa: PLC0415 - only needed in this case
 
     throttle = Throttle(crawler, None, lambda _: None, Runtime())
     return Gate(crawler, lambda _: None, None, throttle)

@@ -1,6 +1,6 @@
-"""The sites of a crawl that ask for an interval between requests, and how long it is now.
+"""The sites in a crawl that request an interval between requests, with each current interval.
 
-`policy/pacing.py` reads intervals from robots.txt files. `throttle.py` keeps them.
+`policy/pacing.py` reads intervals from robots.txt files. `throttle.py` enforces them.
 """
 
 import math
@@ -20,35 +20,35 @@ from scrapy_robots_rfc.policy.pacing import Bound, IntervalClock, Pace
 from scrapy_robots_rfc.settings import Settings
 from scrapy_robots_rfc.signals import site_paced
 
-#: Seconds for which a site without requests is remembered, beyond its interval. By then its turns
-#: in a fleet will have expired.
+#: Seconds, on top of its interval, to remember a site without requests. By then its shared turns
+#: will have expired.
 REMEMBERED = 300.0
 
-#: Seconds for which a file, or a local failure, is known after its fetch.
+#: Seconds after a fetch during which its file, or its local failure, counts as known.
 MIN_KNOWN_FOR = 1.0
 
-#: Number of sites at which idle ones are forgotten for the first time.
+#: Number of sites that triggers the first cleanup of idle ones.
 FIRST_SWEEP = 1000
 
 
 class OwnTurns:
-    """The turns of a crawl that does not share them; `shared.py` has the turns of a fleet."""
+    """The turns of a crawl that does not share them. See `shared.py` for shared turns."""
 
     def wait(self, interval: float, now: float) -> float | None:  # noqa: ARG002 - it never waits
-        """Return the seconds until a request may start, or `None` if the crawl is woken then.
+        """Return the seconds until a request may start, or `None` if the crawl will be woken.
 
-        :param interval: seconds after the previous request; 0 for no wait.
+        :param interval: seconds to leave after the previous request, or 0 for none.
         """
         return 0.0
 
     def start(self, request: object) -> None:
-        """Use the turn that `wait` granted for a request."""
+        """Use the turn granted by `wait` for a request."""
 
     def unused(self, request: object) -> None:
-        """Leave the turn of a request that was not sent to the next request."""
+        """Pass the turn on to the next request, because this request was not sent."""
 
     def answered(self, request: object, interval: float, now: float) -> None:
-        """End the turn of a request: its answer begins to arrive, or it ended without an answer.
+        """End a request's turn, because its response is arriving or it ended without one.
 
         :param interval: seconds until the next request.
         """
@@ -56,22 +56,22 @@ class OwnTurns:
     def sent(self, until: float) -> None:
         """Make all workers wait after a request without a turn, such as a robots.txt request.
 
-        :param until: when its interval ends.
+        :param until: when the interval after that request ends.
         """
 
     def close(self) -> None:
-        """Release the turns: this crawl sends nothing more."""
+        """Release the turns, because this crawl won't send any more requests."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class PacedSite:
-    """A site that asks for an interval.
+    """A site that requests an interval.
 
-    :param turns: the turns of the workers of a fleet.
-    :param clock: counts the interval of this crawl.
+    :param turns: the turns, which may be shared with other workers.
+    :param clock: measures the interval in this crawl.
     :param fetched: when the robots.txt with these paces was fetched.
-    :param paces: the paces of the crawl's agents, each with one of these agents; the largest
-        interval counts.
+    :param paces: the paces for the crawl's agents, each with one agent that it applies to. The
+        largest interval is used.
     :param waiting_since: when a request began to wait for its turn, or `None` if none is waiting.
     """
 
@@ -83,15 +83,15 @@ class PacedSite:
     waiting_since: float | None = None
 
     def update(self, robots: OriginPolicy) -> None:
-        """Replace the paces by those in a new robots.txt."""
+        """Replace the paces with the ones in a new robots.txt."""
         is_newer = robots.fetched > self.fetched
         if not is_newer:
             return
         self.fetched = robots.fetched
-        # The interval begins with the request for robots.txt.
+        # The interval starts with the request for robots.txt.
         self.clock.last = max(self.clock.last, robots.fetched)
         if robots.outcome is Outcome.UNREACHABLE:
-            return  # pages that were sent before may still be in flight
+            return  # pages requested earlier may still be in flight
         agents = list(self.paces.values())
         self.paces = {}
         for agent in agents:
@@ -100,7 +100,7 @@ class PacedSite:
                 self.paces[pace] = agent
 
     def interval(self, utc: time) -> float:
-        """Return the largest interval at a time of day, in seconds; 0 for none."""
+        """Return the largest interval at a time of day, in seconds, or 0 for none."""
         bounds = [pace.bound(utc) for pace in self.paces]
         return max((bound.seconds for bound in bounds if bound is not None), default=0.0)
 
@@ -108,8 +108,8 @@ class PacedSite:
 class PacedSites(dict[Origin, PacedSite]):
     """The paced sites of a crawl, by origin.
 
-    :param settings: with ROBOTS_CRAWL_DELAY_MAX = 0 no site is paced; `None` if the crawl does not
-        obey robots.txt.
+    :param settings: the settings, or `None` if the crawl does not obey robots.txt. No site is paced
+        if ROBOTS_CRAWL_DELAY_MAX is 0.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings | None, runtime: Runtime) -> None:
@@ -120,11 +120,11 @@ class PacedSites(dict[Origin, PacedSite]):
         self._clock: Callable[[], float] = runtime.clock
         self._utc = runtime.utc
         self._sweep_at = FIRST_SWEEP
-        # Origins whose interval was logged, as hashes: there may be millions of them.
+        # Hashes of the origins whose interval was logged. There may be millions.
         self._logged: set[int] = set()
 
     def note(self, robots: OriginPolicy, agent: Agent) -> PacedSite | None:
-        """Note the interval that a robots.txt asks of an agent.
+        """Record the interval that a robots.txt requests for an agent.
 
         :returns: the site, or `None` if it is not paced.
         """
@@ -132,7 +132,7 @@ class PacedSites(dict[Origin, PacedSite]):
         pace = robots.pace(agent) if self._max_interval else None
         bound = None if pace is None else pace.bound(self._utc())
         if settings and bound and settings.forbids(bound) and not settings.dry_run:
-            pace = None  # no page of the site is fetched
+            pace = None  # no pages of the site are fetched
         site = self.get(robots.origin)
         if site is None:
             if pace is None:
@@ -146,20 +146,20 @@ class PacedSites(dict[Origin, PacedSite]):
         return site
 
     def interval(self, origin: Origin) -> float:
-        """Return the largest interval that an origin asks for now, in seconds; 0 for none."""
+        """Return the largest interval an origin currently requests, in seconds, or 0 for none."""
         site = self.get(origin)
         return 0.0 if site is None else min(site.interval(self._utc()), self._max_interval)
 
     def known_for(self, origin: Origin) -> float:
-        """Return the seconds for which a file is known after its fetch, even if it is stale.
+        """Return how many seconds after its fetch a file counts as known, even if it is stale.
 
-        Otherwise a file that is stale at once would be fetched for each request. A fetch takes the
-        turn of its site, so the next request may be sent an interval later.
+        Otherwise, a file that becomes stale immediately would be fetched again for each request.
+        A fetch takes the site's turn, so the next request may have to wait for one interval.
         """
         return MIN_KNOWN_FOR + self.interval(origin)
 
     def _forget_idle(self) -> None:
-        """Forget the sites that were idle for a while, if there are many sites."""
+        """Forget sites that have been idle for a while, if there are many sites."""
         if len(self) < self._sweep_at:
             return
         before = self._clock() - REMEMBERED - self._max_interval

@@ -1,9 +1,9 @@
-"""OriginPriorityQueue, a priority queue for Scrapy's scheduler that keeps requests by origin.
+"""OriginPriorityQueue, a priority queue for Scrapy's scheduler that groups requests by origin.
 
-It has one of Scrapy's own priority queues for each downloader slot and origin, and one for each
-slot for requests that no robots.txt applies to. Each of them is a "part" (`QueuePart`). It hands
-out a request only if `Gate.wait` allows that now; otherwise it parks the part, which means that it
-skips the part until it is woken. `disk.py` has the queues on disk.
+It uses one of Scrapy's own priority queues for each downloader slot and origin, plus one per slot
+for requests that aren't subject to robots.txt. Each of them is a "part" (`QueuePart`). A request is
+handed out only if `Gate.wait` allows it. Otherwise its part is parked, which means that it is
+skipped until it is woken. Disk queues are in `disk.py`.
 """
 
 import logging
@@ -31,20 +31,20 @@ from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Maximum number of requests that one call of `pop` peeks at, in memory and on disk: each may start
-#: a fetch, and one on disk has to be read.
+#: Maximum number of requests that `pop` peeks at in one call, because each one may start a fetch
+#: and may have to be read from disk.
 MAX_PEEKS = 20
 MAX_DISK_PEEKS = 4
 
-# Seconds after which a queue that lacked a file descriptor is opened again.
+# Seconds to wait before retrying a queue that couldn't get a file descriptor.
 _RETRY_DELAY = 1.0
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class QueuePart:
-    """The requests of one origin in one downloader slot.
+    """Requests for a single origin in one downloader slot.
 
-    :param owner: the queue that it is a part of.
+    :param owner: the queue that the part belongs to.
     :param slot: the name of the slot.
     :param queue: one of Scrapy's priority queues.
     :param size: number of requests in it.
@@ -57,24 +57,26 @@ class QueuePart:
     size: int = 0
 
     def unpark(self) -> None:
-        """Make the part the next one of its slot."""
+        """Put the part first in its slot."""
         self.owner.unpark(self)
 
     def add_to_size(self, count: int) -> None:
-        """Count requests that were added, or removed if the count is negative."""
+        """Count added requests, or removed ones if the count is negative."""
         self.size += count
         self.origin.size += count
         self.owner.size += count
 
 
 class OriginPriorityQueue:
-    """SCHEDULER_PRIORITY_QUEUE by origin. Without `RfcRobotsTxtMiddleware` every origin is ready.
+    """A SCHEDULER_PRIORITY_QUEUE that groups requests by origin.
+
+    Without `RfcRobotsTxtMiddleware`, all origins are always ready.
 
     :param crawler: the crawl.
-    :param downstream_queue_cls: the class of the queue for the requests of one priority.
-    :param key: the folder of a queue on disk; empty for a queue in memory.
-    :param startprios: the state that `close` of an earlier crawl returned.
-    :param start_queue_cls: the class for start requests, if it is another one.
+    :param downstream_queue_cls: the queue class used for each priority.
+    :param key: the folder for a disk queue, or an empty string for a memory queue.
+    :param startprios: the state returned by `close` in an earlier crawl.
+    :param start_queue_cls: the queue class for start requests, if it differs.
     """
 
     def __init__(
@@ -94,16 +96,16 @@ class OriginPriorityQueue:
         self._pages_under_way = page_counter(crawler)
         #: Number of requests in the queue.
         self.size: int = 0
-        # The parts of each slot that are not parked, the next one first.
+        # Each slot's parts that are not parked, in the order in which they are tried.
         self._ready: dict[str, list[QueuePart]] = {}
-        # The slots that have such parts. The first of those with the fewest pages under way is
-        # next. Then it goes to the end.
+        # The slots with such parts. Of the slots with the fewest pages in progress, the first is
+        # used next and then moved to the end.
         self._slots: deque[str] = deque()
         self._peeks = 0  # in the current call of `pop`
-        # The origin of parts that Scrapy's own queue wrote, which may contain several origins, and
-        # of parts whose scheme is not obeyed any more.
+        # The origin used for parts written by Scrapy's own queue, which may contain several
+        # origins, and for parts whose scheme is no longer obeyed.
         self._unsorted = QueuedOrigin(None)
-        self._logged_full = False  # whether the log says that the disk is full
+        self._logged_full = False  # True if a full disk was logged
         self._disk: QueueFolder | None = None
         if key:
             classes = (downstream_queue_cls, start_queue_cls)
@@ -114,18 +116,18 @@ class OriginPriorityQueue:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401
-        """Make a queue as Scrapy's scheduler does."""
+        """Create a queue, as called by Scrapy's scheduler."""
         return cls(crawler, *args, **options)
 
     def __len__(self) -> int:
         return self.size
 
-    # In.
+    # Adding requests.
 
     def push(self, request: Request) -> None:
         """Queue a request.
 
-        :raises ValueError: a queue on disk cannot write it.
+        :raises ValueError: the request cannot be written to disk.
         """
         restore_filter(request)
         queued = self._gate.queued_origin(request)
@@ -137,10 +139,10 @@ class OriginPriorityQueue:
         part.add_to_size(1)
 
     def _new_part(self, slot: str, queued: QueuedOrigin, key: str | None = None) -> QueuePart:
-        """Make a part of an origin, as the last one in its slot.
+        """Create a part for an origin, and put it last in its slot.
 
-        :param key: names it in the scheduler's state, and its folder on disk; `None` to make it
-            from slot and origin.
+        :param key: identifies the part in the scheduler's state and names its folder. If it is
+            `None`, it is derived from the slot and origin.
         """
         queue: ScrapyPriorityQueue | QueueOnDisk
         if self._disk is None:
@@ -156,7 +158,7 @@ class OriginPriorityQueue:
         return part
 
     def _resume(self, key: str) -> None:
-        """Continue with the part that has a key in the state."""
+        """Restore a part by its key in the state."""
         slot, _, name = key.rpartition(" ")
         queued = self._gate.queued_origin(Request(f"{name}/" if "://" in name else "data:,"))
         if queued.origin is None and name != NO_ORIGIN:  # Scrapy's own queue has other keys
@@ -165,13 +167,13 @@ class OriginPriorityQueue:
         part = self._new_part(slot, queued, key)
         part.add_to_size(len(part.queue))
 
-    # Out.
+    # Removing requests.
 
     def pop(self) -> Request | None:
         """Return a request that may be handed out now, or `None` if there is none.
 
-        One call looks at a limited number of parts. If there are more, it wakes the engine, which
-        then calls again.
+        Each call checks a limited number of parts. If there are more, it wakes the engine, so that
+        the engine calls it again.
         """
         if not (self.size or self._slots):
             return None
@@ -200,7 +202,7 @@ class OriginPriorityQueue:
         return None
 
     def _next_slot(self) -> str:
-        """Return the first one of the slots with the fewest pages under way."""
+        """Return the first slot among those with the fewest pages in progress."""
         best = self._slots[0]
         if len(self._slots) == 1:
             return best
@@ -215,17 +217,17 @@ class OriginPriorityQueue:
         return best
 
     def _peek(self, part: QueuePart) -> Request | None:
-        """Return the request that a part would hand out next, or `None` if it cannot be read."""
+        """Return the next request in a part, or `None` if it cannot be read."""
         self._peeks += 1
         return part.queue.peek() if isinstance(part.queue, QueueOnDisk) else peek(part.queue)
 
     def _take(self, part: QueuePart) -> Request | None:
-        """Take a request out of a part, or return `None` if another part has to be looked at.
+        """Remove a request from a part, or return `None` if another part has to be tried.
 
-        A part without a request is removed.
+        An empty part is removed.
         """
         request = self._read(part)
-        if request is None and part.size:  # no file descriptor is left: connections have them
+        if request is None and part.size:  # no file descriptors left for it
             self._park(part, _RETRY_DELAY)
             return None
         self._move_to_end(part)
@@ -236,16 +238,16 @@ class OriginPriorityQueue:
         return request
 
     def _sort_next(self, part: QueuePart) -> None:
-        """Move the next request of an unsorted part to the part of its own origin.
+        """Move the next request from an unsorted part to the part for its origin.
 
-        It is written there before it is removed here, so that a full disk does not lose it.
+        It is written there before it is removed here, so that it isn't lost if the disk is full.
         """
         assert self._disk is not None
         request = self._peek(part) if part.size else None
         if request is not None:
             try:
                 self.push(request)
-            except Exception as error:  # noqa: BLE001 - each kind of queue has its own errors
+            except Exception as error:  # noqa: BLE001 - each queue class raises its own errors
                 self._log_full(error)
                 self._park(part, _RETRY_DELAY)
                 return
@@ -253,10 +255,10 @@ class OriginPriorityQueue:
                 self._park(part, _RETRY_DELAY)
                 return
         removed = self._read(part)
-        if removed is None and part.size:  # no file descriptor is left
+        if removed is None and part.size:  # no file descriptors are left
             self._park(part, _RETRY_DELAY)
             return
-        if request is None and removed is not None:  # the queue cannot peek
+        if request is None and removed is not None:  # the queue doesn't support `peek`
             self.push(removed)
         self._move_to_end(part)
 
@@ -267,19 +269,19 @@ class OriginPriorityQueue:
             logger.error(text, error, extra={"spider": self._crawler.spider})
 
     def _read(self, part: QueuePart) -> Request | None:
-        """Take a request from Scrapy's queue; `None` also if no file descriptor is left."""
+        """Pop a request from Scrapy's queue. Also return `None` if no file descriptors are left."""
         try:
             request = part.queue.pop()
         except OSError as error:
             if lacks_descriptors(error):
                 return None
             raise
-        # A process that was killed may have left fewer requests on disk than it had counted.
+        # A killed process may have left fewer requests on disk than it had counted.
         part.add_to_size(-part.size if request is None else -1)
         return request
 
     def _move_to_end(self, part: QueuePart) -> None:
-        """Make a part the last one of its slot, and its slot the last one; remove it if empty."""
+        """Put a part last in its slot, and the slot last. Remove the part if it is empty."""
         ready = self._ready[part.slot]
         ready.remove(part)
         self._slots.remove(part.slot)
@@ -295,7 +297,7 @@ class OriginPriorityQueue:
             del self._ready[part.slot]
 
     def _park(self, part: QueuePart, seconds: float | None) -> None:
-        """Park a part for the time that `Gate.wait` returned."""
+        """Park a part for the seconds returned by `Gate.wait`."""
         ready = self._ready[part.slot]
         ready.remove(part)
         if not ready:
@@ -304,13 +306,13 @@ class OriginPriorityQueue:
         self._gate.park(part, part.origin, seconds)
 
     def unpark(self, part: QueuePart) -> None:
-        """Make a part that was parked the first one of its slot."""
+        """Put a parked part first in its slot."""
         ready = self._ready.setdefault(part.slot, [])
         if not ready:
             self._slots.appendleft(part.slot)
         ready.insert(0, part)
 
-    # The end of the crawl.
+    # Closing.
 
     def take_all(self) -> list[Request]:
         """Remove and return all requests when the crawl closes."""
@@ -324,6 +326,6 @@ class OriginPriorityQueue:
         return taken
 
     def close(self) -> dict[str, list[int]]:
-        """Close all queues, and return the state from which a later crawl continues."""
+        """Close all queues, and return the state that a later crawl can resume from."""
         self._gate.count_waiting()
         return {} if self._disk is None else self._disk.close()

@@ -1,7 +1,7 @@
-"""Repair the files of queuelib's queues, which a killed process leaves inconsistent.
+"""Repair queuelib's queue files, which are inconsistent after a process was killed.
 
-`LifoDiskQueue` cuts its file at each `pop`, buffers what it writes, and stores the number of its
-requests only when it is closed. `FifoDiskQueue` stores its position and its size only then.
+`LifoDiskQueue` truncates its file at each `pop`, buffers its writes, and stores the number of
+requests only when it is closed. `FifoDiskQueue` also stores its position and size only then.
 """
 
 import json
@@ -14,19 +14,19 @@ from typing import Any
 
 from queuelib.queue import FifoDiskQueue, LifoDiskQueue
 
-# Both formats: the size of a request, and the number of requests in a LIFO file.
+# Format of a request's size in both kinds of file, and of the number of requests in a LIFO file.
 _SIZE = Struct(">L")
 
-# A killed process leaves at most one incomplete request, at the end. If more bytes make no sense,
-# the file was damaged in another way, and nothing is cut off.
+# A killed process leaves at most one incomplete request, which is at the end. If more bytes than
+# this are invalid, the file was damaged in some other way, so we don't truncate it.
 MAX_CUT = 1 << 20
 
 
 def repair(path: Path, kind: type[Any]) -> bool:
     """Make the files of a queue consistent, and return whether they were changed.
 
-    :param kind: the class of the queue. Only queuelib's formats are known.
-    :raises ValueError: the files have another kind of damage.
+    :param kind: the queue class. Only queuelib's formats are supported.
+    :raises ValueError: the files are damaged in some other way.
     """
     if not path.exists():
         return False
@@ -51,15 +51,15 @@ def _repair_lifo(path: Path) -> bool:
 
 
 def _end_of_lifo(data: bytes | mmap) -> tuple[int, int]:
-    """Return where the last complete request ends, and the number of requests before that.
+    """Return where the last complete request ends, and the number of requests up to there.
 
     A request is followed by its size, so the file is read backwards. A position is the end of a
-    request if the sizes lead from there exactly to the start.
+    request if following the sizes from there leads exactly to the start.
     """
     size = len(data)
     end = max(size, _SIZE.size)
     while (count := _count_lifo(data, end)) is None:
-        # The size of a request begins with a zero byte, unless it is 16 MiB or more.
+        # A request's size starts with a zero byte unless it is 16 MiB or more.
         end = data.rfind(b"\0", _SIZE.size, end - _SIZE.size) + _SIZE.size
         if end < max(2 * _SIZE.size, size - MAX_CUT):
             raise ValueError("no request can be read at the end of the file")
@@ -83,13 +83,13 @@ def _repair_fifo(path: Path) -> bool:
     """Cut off an incomplete request, and correct the positions and the size in `info.json`."""
     stored = _read_info(path / "info.json")
     info = stored or {"chunksize": 100_000, "tail": [0, 0, 0]}
-    # The queue reads from its tail: a chunk, the number of its requests that were popped, and the
-    # offset of the next one. It writes to its head, the last chunk.
+    # The queue reads from its tail, which consists of a chunk, the number of requests popped from
+    # it, and the offset of the next one. It writes to its head, which is the last chunk.
     first, popped, offset = info["tail"]
     names = [file.name for file in path.iterdir() if re.fullmatch(r"q\d{5,}", file.name)]
     numbers = sorted(int(name[1:]) for name in names)
     chunks = [number for number in numbers if number >= first]
-    if chunks and chunks[0] > first:  # all requests before it were popped after the last save
+    if chunks and chunks[0] > first:  # all earlier requests were popped after the last save
         popped = offset = 0
     tail = [chunks[0], popped, offset] if chunks else [first, 0, 0]
     size = 0
@@ -109,7 +109,7 @@ def _repair_fifo(path: Path) -> bool:
 
 
 def _read_info(path: Path) -> dict[str, Any] | None:
-    """Return the state that a FIFO queue has stored, or `None` if it cannot be read."""
+    """Return the state stored by a FIFO queue, or `None` if it cannot be read."""
     try:
         info: dict[str, Any] = json.loads(path.read_bytes())
         chunksize, (chunk, popped, offset) = info["chunksize"], info["tail"]
@@ -120,9 +120,9 @@ def _read_info(path: Path) -> dict[str, Any] | None:
 
 
 def _cut_fifo(path: Path, offset: int) -> int:
-    """Cut off an incomplete request; return the number of requests after an offset.
+    """Cut off an incomplete request. Return the number of requests after an offset.
 
-    Each request follows its size.
+    Each request is preceded by its size.
     """
     with path.open("rb+") as file:
         data = _content(file.fileno())
@@ -143,5 +143,5 @@ def _cut_fifo(path: Path, offset: int) -> int:
 
 
 def _content(file: int) -> bytes | mmap:
-    """Return the bytes of a file. An empty file cannot be mapped."""
+    """Return a file's bytes. The file is not mapped if it is empty, because that would fail."""
     return mmap(file, 0, access=ACCESS_READ) if os.fstat(file).st_size else b""

@@ -1,8 +1,8 @@
-"""Park requests in front of a third-party scheduler, such as the scheduler of scrapy-redis.
+"""Park requests in front of a third-party scheduler, such as the one from scrapy-redis.
 
-`scheduler_around` makes a subclass of the user's scheduler, by Scrapy's public interface. A request
-whose robots.txt is unknown, or whose turn has not come, is parked in memory, in a queue by origin.
-It goes back to the user's scheduler when the crawl closes.
+`scheduler_around` creates a subclass of the user's scheduler, using only Scrapy's public interface.
+If a request's robots.txt is unknown, or its turn has not come, the request is parked in memory, in
+an `OriginPriorityQueue`. It is returned to the user's scheduler when the crawl closes.
 """
 
 import logging
@@ -26,11 +26,11 @@ from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Maximum number of requests parked in memory. Further ones go back to the user's scheduler.
+#: Maximum number of requests parked in memory. Any more are returned to the user's scheduler.
 MAX_PARKED = 100_000
 
-# The class for the requests of one priority, by its path: its module loads SQLite, which a crawl
-# with Scrapy's scheduler does not need.
+# Path of the queue class used for each priority. It is a path because its module loads SQLite,
+# which isn't needed with Scrapy's scheduler.
 _IN_MEMORY = "scrapy.squeues.FifoMemoryQueue"
 
 
@@ -38,13 +38,13 @@ _IN_MEMORY = "scrapy.squeues.FifoMemoryQueue"
 def scheduler_around(scheduler: str | type[BaseScheduler]) -> type[Any]:
     """Return a subclass of a scheduler in which a slow or paced site delays only itself.
 
-    :param scheduler: the class, or its path; it has the interface of Scrapy's `BaseScheduler`.
-        Anything else is returned as it is, so that Scrapy reports it.
+    :param scheduler: a class with the interface of Scrapy's `BaseScheduler`, or its path.
+        Anything else is returned unchanged, so that Scrapy can report it.
     """
     base: Any = load_object(scheduler)
     is_scheduler = isinstance(base, type) and issubclass(base, BaseScheduler)
     if not is_scheduler or issubclass(base, _Parking):
-        return base  # type: ignore[no-any-return]  # a class that Scrapy refuses, or one made here
+        return base  # type: ignore[no-any-return]  # Scrapy rejects it, or it was created here
     return type(
         base.__name__, (_Parking, base), {"__module__": base.__module__, "__doc__": base.__doc__}
     )
@@ -56,7 +56,7 @@ class _Parking:
     max_parked: int = MAX_PARKED
 
     def open(self, spider: Spider) -> Any:  # noqa: ANN401 - as the scheduler has it
-        """Open the scheduler, if it can be opened."""
+        """Open the scheduler if it has an `open` method."""
         self._spider = spider
         self._crawler: Crawler = spider.crawler
         self._parked = OriginPriorityQueue(self._crawler, load_object(_IN_MEMORY), "")
@@ -66,7 +66,7 @@ class _Parking:
         return None if open_scheduler is None else open_scheduler(spider)
 
     def has_pending_requests(self) -> bool:
-        """Whether any request is waiting."""
+        """Return whether any requests are waiting."""
         if len(self._parked):
             return True
         has_pending: bool = super().has_pending_requests()  # type: ignore[misc]
@@ -75,15 +75,15 @@ class _Parking:
     def next_request(self) -> Request | None:
         """Return a request that may be handed out now, or `None`.
 
-        It comes from the parked requests, or else from the user's scheduler, whose requests are
-        parked until one need not wait.
+        Parked requests are tried first. After that, requests from the user's scheduler are parked
+        until there is one that doesn't have to wait.
         """
         request = self._parked.pop()
         if request is None:
             request = self._next_unparked()
         if request is None:
-            # The requests that were parked just now get their wake-up times here. Otherwise, they
-            # would wait until something else calls this method.
+            # This call sets the wake-up times for the requests that were just parked. Otherwise,
+            # they would wait until something else calls this method.
             request = self._parked.pop()
         return request
 
@@ -95,7 +95,7 @@ class _Parking:
                 return None
             restore_filter(request)
             queued = self._gate.queued_origin(request)
-            has_parked = bool(queued.parts)  # then this request is not the next of its origin
+            has_parked = bool(queued.parts)  # if so, this request isn't the next one for its origin
             if not has_parked and self._gate.wait(queued, partial(_peeked, request)) == 0:
                 self._gate.hand_out(request, queued)
                 self._gate.forget(queued)
@@ -110,7 +110,7 @@ class _Parking:
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
-        """Return all parked requests to the scheduler, then close it, if it can be closed."""
+        """Return all parked requests to the scheduler, then close it if it has a `close` method."""
         close = getattr(super(), "close", None)
         try:
             for request in self._parked.take_all():
@@ -132,7 +132,7 @@ class _Parking:
         restore_filter(request)
 
     def _log_bound(self) -> None:
-        """Warn once that the maximum of parked requests is reached."""
+        """Warn once that the maximum number of parked requests was reached."""
         if self._logged:
             return
         self._logged = True
@@ -142,5 +142,5 @@ class _Parking:
 
 
 def _peeked(request: Request) -> Request:
-    """Return the next request of an origin: the one that the user's scheduler just returned."""
+    """Return an origin's next request, which is the one just returned by the user's scheduler."""
     return request

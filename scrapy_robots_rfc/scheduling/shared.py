@@ -1,4 +1,4 @@
-"""The turns that the workers of a fleet take at a site, through a store that they share."""
+"""Turns that several workers take at a site, coordinated through a shared store."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -8,20 +8,20 @@ from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.paced_sites import OwnTurns
 
-#: Seconds after which the turn of a worker that has died ends. The interval is added, so that it
-#: passes even if the worker sent a request just before it died.
+#: Seconds until the turn of a dead worker expires. The interval is added, so that it is kept even
+#: if the worker sent a request just before it died.
 TURN_TIMEOUT = 15.0
 
-#: Seconds after which a worker extends its turn if the request is unanswered, or else ends it.
+#: Seconds after which a worker extends its turn if a request is unanswered, or otherwise ends it.
 EXTEND_EVERY = 5.0
 
 
 class SharedThrottle(OwnTurns):
-    """The turns of a worker at one site, so that the whole fleet keeps the interval.
+    """One worker's turns at a site. All workers together keep the interval.
 
-    While the store fails, this crawl has every turn, and only its own requests are spaced.
+    While the store is failing, this crawl takes every turn and only spaces its own requests.
 
-    :param on_turn: called when `wait` should be called again, after it returned `None`.
+    :param on_turn: called when `wait` returned `None` and should be called again.
     """
 
     def __init__(
@@ -35,22 +35,22 @@ class SharedThrottle(OwnTurns):
         self._runtime = runtime
         self._origin = origin
         self._on_turn = on_turn
-        # Calls of the store that have not ended. They are made one after the other: otherwise the
-        # end of a turn could arrive late, and end the next turn.
+        # Store calls that have not finished. They are made one after another, because otherwise
+        # the call that ends a turn could arrive late and end the next turn.
         self._calls: list[Callable[[], Awaitable[object]]] = []
-        self._is_waiting = False  # for `on_turn`
-        # The turn belongs to this worker, or to another one, until then.
+        self._is_waiting = False  # waiting for `on_turn`
+        # When the turn of this worker, or of another worker, ends.
         self._turn_ends = -math.inf
-        # When the interval after the last request of this worker ends.
+        # When the interval after this worker's last request ends.
         self._interval_ends = -math.inf
         self._turn_timeout = TURN_TIMEOUT
         # While this worker has the turn, a timer extends it.
         self._timer: Cancellable | None = None
-        # The request that uses the turn.
+        # The request that is using the turn.
         self._request: object = None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start, or `None` during a call of the store."""
+        """Return the seconds until a request may start, or `None` during a store call."""
         if not interval:
             return 0.0
         if self._turn_ends <= now and self._take not in self._calls:
@@ -64,17 +64,17 @@ class SharedThrottle(OwnTurns):
         return 0.0 if has_turn else self._turn_ends - now
 
     def start(self, request: object) -> None:
-        """Use the turn that `wait` granted for a request."""
+        """Use the turn granted by `wait` for a request."""
         if self._timer is not None:
             self._request = request
 
     def unused(self, request: object) -> None:
-        """Leave the turn of a request that was not sent to the next request."""
+        """Pass the turn on to the next request, because this request was not sent."""
         if request is self._request:
             self._request = None
 
     def answered(self, request: object, interval: float, now: float) -> None:
-        """End the turn of a request: its answer begins to arrive, or it ended without an answer."""
+        """End a request's turn, because its response is arriving or it ended without one."""
         if request is self._request:
             self._interval_ends = max(self._interval_ends, now + interval)
             self._end_turn()
@@ -87,15 +87,15 @@ class SharedThrottle(OwnTurns):
             return
         self._interval_ends = until
         if self._timer is None:
-            self._call(self._end)  # otherwise the end of the turn tells the store
+            self._call(self._end)  # otherwise this is stored when the turn ends
 
     def close(self) -> None:
-        """Release the turn: this crawl sends nothing more."""
+        """Release the turn, because this crawl won't send any more requests."""
         if self._timer is not None or self._take in self._calls:
             self._end_turn()
 
     def _end_turn(self) -> None:
-        """End the turn, here and in the store."""
+        """End the turn, both here and in the store."""
         self._forget_turn()
         self._call(self._end)
 
@@ -108,16 +108,16 @@ class SharedThrottle(OwnTurns):
             self._timer = None
 
     def _extend_turn(self) -> None:
-        # It does not matter if another worker has the turn by now: the request has been sent.
+        # Another worker may have the turn by now. That doesn't matter, since the request was sent.
         if self._request is None:
             self._end_turn()
         else:
             self._call(self._take)
 
-    # Calls of the store.
+    # Store calls.
 
     def _call(self, call: Callable[[], Awaitable[object]]) -> None:
-        """Call the store after all earlier calls."""
+        """Call the store once all earlier calls have finished."""
         self._calls.append(call)
         if len(self._calls) == 1:
             self._runtime.spawn(self._run())
@@ -128,14 +128,14 @@ class SharedThrottle(OwnTurns):
             self._calls.pop(0)
 
     async def _take(self) -> None:
-        """Take or extend the turn; note when it ends, here or at the worker that has it."""
-        # Read the clock before the store reads its own, so that the turn never lasts longer here
-        # than there.
+        """Take or extend the turn, and record when it ends, even if another worker has it."""
+        # Read our clock before the store reads its own, so that the turn never lasts longer here
+        # than in the store.
         now = self._runtime.clock()
         seconds = await self._store.take_turn(self._origin, self._turn_timeout)
         if seconds:
             self._turn_ends = self._runtime.clock() + seconds
-            self._timer = None  # the turn that was being extended belongs to another worker
+            self._timer = None  # another worker has the turn that we tried to extend
         else:
             self._turn_ends = now + self._turn_timeout
             self._timer = self._runtime.call_later(EXTEND_EVERY, self._extend_turn)
@@ -144,7 +144,7 @@ class SharedThrottle(OwnTurns):
             self._runtime.call_later(0, self._on_turn)
 
     async def _end(self) -> None:
-        """Release the turn in the store, which lets the interval pass first."""
-        self._forget_turn()  # a turn that was requested earlier may have come
+        """Release the turn in the store. The next turn starts after the interval."""
+        self._forget_turn()  # an earlier call may have taken a turn
         seconds = max(0.0, self._interval_ends - self._runtime.clock())
         await self._store.end_turn(self._origin, seconds)

@@ -1,8 +1,8 @@
-"""Throttle: give requests their turns, so that the interval of each paced site is kept.
+"""Throttle, which gives requests their turns so that each paced site's interval is kept.
 
-A turn is permission to send to a paced site. The queue takes it when it hands out a request
-(`take`); the middleware takes it for other requests (`admit`, then `wait_for_turn`). The request
-has its turn until it is answered. `paced_sites.py` has the sites and their intervals.
+A turn is permission to send a request to a paced site. The queue takes a turn when it hands out a
+request (`take`). The middleware takes turns for other requests (`admit`, then `wait_for_turn`). A
+request keeps its turn until it is answered. Sites and intervals are in `paced_sites.py`.
 """
 
 import math
@@ -24,11 +24,11 @@ from scrapy_robots_rfc.settings import Settings
 
 
 class Throttle:
-    """The turns at the paced sites of a crawl.
+    """Manages the turns at a crawl's paced sites.
 
     :param settings: the settings of the crawl, or `None` if it does not obey robots.txt.
     :param origin_of: returns the origin of a request, or `None` if it has none.
-    :param share: makes the turns of a fleet at a site, or `None` if this crawl shares none.
+    :param share: creates the shared turns for a site, or `None` if this crawl doesn't share turns.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Throttle:
         self.sites: PacedSites = PacedSites(crawler, settings, runtime)
         #: Called with an origin whose turn may have come.
         self.on_turn: Callable[[Origin], object] = lambda _: None
-        # The requests that have the turn of a site.
+        # The requests that have a site's turn.
         self._turns: dict[Request, PacedSite] = {}
-        #: The origins of the requests that wait in the middleware.
+        #: The origins of requests that are waiting in the middleware.
         self.waiting: dict[Waiter[None], Origin] = {}
         self._timer: Cancellable | None = None
         self._wake_at = math.inf
@@ -58,7 +58,7 @@ class Throttle:
     # Paced sites.
 
     def note(self, robots: OriginPolicy, agent: Agent) -> None:
-        """Pace a site as its robots.txt asks of an agent."""
+        """Pace a site according to what its robots.txt requests for an agent."""
         is_new = robots.origin not in self.sites
         site = self.sites.note(robots, agent)
         if site is None:
@@ -68,8 +68,8 @@ class Throttle:
         site.turns.sent(robots.fetched + self.sites.interval(site.origin))
 
     def _begin_to_pace(self, site: PacedSite) -> None:
-        """Give turns to the requests of a site that were sent before its interval was known."""
-        if len(self.sites) == 1:  # most crawls have no paced site, and need no signals
+        """Give turns to a site's requests that were sent before its interval was known."""
+        if len(self.sites) == 1:  # most crawls don't have paced sites, so they don't need signals
             connect = self._crawler.signals.connect
             connect(self._reached_downloader, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
@@ -83,9 +83,9 @@ class Throttle:
     # Turns.
 
     def due(self, origin: Origin) -> float | None:
-        """Return the seconds until the turn of an origin comes.
+        """Return the seconds until an origin's turn comes.
 
-        `None` means that an answer, or another worker, comes first; then `on_turn` is called.
+        `None` means that it depends on a response or another worker. Then `on_turn` is called.
         """
         site = self.sites.get(origin)
         if site is None:
@@ -102,16 +102,16 @@ class Throttle:
         return seconds
 
     def take(self, request: Request, origin: Origin) -> bool:
-        """Take the turn of a site for a request, or return false if it has not come."""
+        """Take a site's turn for a request, or return False if it has not come."""
         site = self.sites.get(origin)
         if site is not None and self._has_turn(request, site):
             return True
         if self._turns:  # empty in most crawls
-            self.release(request)  # its URL may have changed since it took the turn of another site
+            self.release(request)  # its URL may have changed since it took another site's turn
         if site is None:
             return True
         seconds = self.due(origin)
-        if seconds is None:  # it comes after an answer, and `answered` wakes the engine then
+        if seconds is None:  # `answered` will wake the engine
             return False
         if seconds > 0:
             self.wake_in(seconds)
@@ -121,22 +121,22 @@ class Throttle:
         return True
 
     def _has_turn(self, request: Request, site: PacedSite) -> bool:
-        """Return whether a request has the turn of a site, and the interval is not longer now."""
+        """Return whether a request has a site's turn and the interval has not become longer."""
         if self._turns.get(request) is not site:
             return False
         return site.clock.last + self.sites.interval(site.origin) <= self.clock()
 
     def _give_turn(self, request: Request, site: PacedSite) -> None:
-        """Note that a request has the turn of a site."""
+        """Record that a request has a site's turn."""
         self._turns[request] = site
         site.clock.outstanding.add(request)
         site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
-        """Count the seconds by which the interval delayed a request."""
+        """Count how many seconds the interval delayed a request."""
         if site.waiting_since is None:
             return
-        # The user's own delay passes at the same time, and is not counted.
+        # Exclude the user's own delay, which passes at the same time.
         delay = _scrapy.slot_delay(self._crawler, slot_of(request))
         waited = self.clock() - max(site.waiting_since, site.clock.last) - delay
         site.waiting_since = None
@@ -145,15 +145,15 @@ class Throttle:
         stats.of(self._crawler).set_value(stats.CRAWL_DELAY_ADDED, added)
 
     def admit(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
-        """Take the turn of a request that was judged, or return false if it has to wait."""
+        """Take the turn for a request that was judged, or return False if it has to wait."""
         file = robots.file
         if not self.sites and (file is None or file.unpaced):
-            return True  # most crawls have no paced site
+            return True  # most crawls don't have paced sites
         self.note(robots, agent)
         return self.take(request, robots.origin)
 
     async def wait_for_turn(self, request: Request, origin: Origin) -> None:
-        """Wait in the middleware for the turn of a request, and take it.
+        """Wait in the middleware for a request's turn, and take it.
 
         :raises RobotsUndecided: the spider was closed first.
         """
@@ -168,7 +168,7 @@ class Throttle:
                 del self.waiting[waiter]
 
     def release(self, request: Request) -> None:
-        """Release the turn of a request that is not sent now, if it has one."""
+        """Release a request's turn, if it has one, because it won't be sent now."""
         site = self._turns.pop(request, None)
         if site is not None:
             site.clock.outstanding.discard(request)
@@ -176,7 +176,7 @@ class Throttle:
             self._wake_site(site.origin)
 
     def answered(self, request: Request) -> None:
-        """Start the interval: the answer begins to arrive, or the request ended without one."""
+        """Start the interval, because the response is arriving or the request ended without one."""
         site = self._turns.pop(request, None)
         if site is not None:
             now = self.clock()
@@ -185,7 +185,7 @@ class Throttle:
             self._wake_site(site.origin)
 
     def _reached_downloader(self, request: Request) -> None:
-        """Give the request a turn if the interval of its site was unknown when it was sent."""
+        """Give a request a turn if its site's interval was unknown when it was sent."""
         origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
         if site is not None and request not in self._turns:
@@ -194,9 +194,9 @@ class Throttle:
     def _release_ended(self, site: PacedSite | None = None) -> bool:
         """Release the turns of requests that ended unsent, and return whether there were any.
 
-        Another middleware may have answered, replaced or dropped them, and no signal says so.
+        Another middleware may have answered, replaced or dropped them without sending a signal.
 
-        :param site: the site to look at, or `None` for all.
+        :param site: the site to check, or `None` for all sites.
         """
         ended = [
             request
@@ -210,7 +210,7 @@ class Throttle:
     # Waking.
 
     def wake_in(self, seconds: float) -> None:
-        """Wake the crawl after some seconds, or earlier."""
+        """Wake the crawl after the given number of seconds, or earlier."""
         time = self.clock() + seconds
         if time < self._wake_at:
             if self._timer is not None:
@@ -219,25 +219,25 @@ class Throttle:
             self._timer = self._runtime.call_later(seconds, self._wake_crawl)
 
     def _wake_crawl(self) -> None:
-        """Let all waiting requests try again; one that has to wait longer calls `wake_in` again."""
+        """Let all waiting requests try again. Any that must wait longer call `wake_in` again."""
         self._wake_at = math.inf
         for waiter in list(self.waiting):
             waiter.resolve(None)
         _scrapy.wake_engine(self._crawler)
 
     def _wake_site(self, origin: Origin) -> None:
-        """Wake the requests of a site, because its turn may have come."""
+        """Wake a site's requests, because its turn may have come."""
         self.on_turn(origin)
         self._wake_crawl()
 
     def tick(self) -> None:
-        """Release the turns of ended requests, and end all waits when the spider closes."""
+        """Release the turns of finished requests, and stop all waits when the spider closes."""
         self._release_ended()
         if self.waiting and _scrapy.is_closing(self._crawler):
             self._wake_crawl()
 
     def close(self) -> None:
-        """Release all turns: nothing more is sent."""
+        """Release all turns, because no more requests will be sent."""
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._turns):
@@ -247,6 +247,6 @@ class Throttle:
 
 
 def slot_of(request: Request) -> str:
-    """Return a request's downloader slot, taken from its meta or its host."""
+    """Return a request's downloader slot, based on its meta or host."""
     slot = request.meta.get("download_slot")
     return str(slot) if slot is not None else urlparse_cached(request).hostname or ""
