@@ -1,1 +1,1 @@
-"""How a robots.txt is fetched, parsed and remembered: from an origin to what is known of it."""
+"""Fetch, parse and cache robots.txt files."""

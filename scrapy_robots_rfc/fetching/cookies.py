@@ -1,7 +1,7 @@
-"""The cookies of one fetch: kept along its redirects, sent to no other request.
+"""Cookies for a single fetch. They are kept across its redirects and not used anywhere else.
 
-Some sites answer `/robots.txt` with a redirect to itself that sets a cookie, and send the file
-only to a request that has the cookie.
+Some sites respond to `/robots.txt` with a redirect to the same URL that sets a cookie, and only
+serve the file if the next request sends that cookie.
 """
 
 import re
@@ -9,9 +9,9 @@ import re
 from scrapy.http import Request, Response
 from scrapy.http.cookies import CookieJar
 
-# Maximum Set-Cookie lines of one answer and bytes of a line (RFC 6265, 6.1), and maximum bytes of
-# these lines and of a Cookie header. Common servers accept headers of 8 KiB, and the jar reads them
-# in some milliseconds.
+# Maximum Set-Cookie lines per response and bytes per line (RFC 6265, 6.1), and maximum total bytes
+# for these lines and for a Cookie header. Common servers accept headers up to 8 KiB, and the jar
+# parses those in a few milliseconds.
 _MAX_LINES = 50
 _MAX_LINE = 4096
 _MAX_HEADER = 8192
@@ -20,13 +20,13 @@ _has_control_characters = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
 class FetchCookies:
-    """A cookie jar that follows RFC 6265, as Scrapy's own does."""
+    """A cookie jar that follows RFC 6265, like Scrapy's own."""
 
     def __init__(self) -> None:
-        self._jar: CookieJar | None = None  # created when an answer sets a cookie: few do
+        self._jar: CookieJar | None = None  # created on demand, because few responses set cookies
 
     def keep(self, response: Response) -> None:
-        """Store the cookies that a redirect sets. No other answer is followed by a request."""
+        """Store cookies set by a redirect. Other responses aren't followed by another request."""
         if b"Set-Cookie" not in response.headers or b"Location" not in response.headers:
             return
         lines: list[bytes] = []
@@ -43,7 +43,7 @@ class FetchCookies:
         self._jar.extract_cookies(answer, Request(response.url))
 
     def header_for(self, url: str) -> bytes:
-        """Return the Cookie header of a request for a URL, empty if no cookie is for that URL."""
+        """Return the Cookie header to send to a URL, which is empty if no cookies match it."""
         if self._jar is None:
             return b""
         request = Request(url)

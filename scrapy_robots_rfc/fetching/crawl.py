@@ -1,4 +1,4 @@
-"""The methods of the middleware that fetching calls."""
+"""The middleware methods that are called while fetching."""
 
 from typing import Protocol
 
@@ -11,19 +11,19 @@ from scrapy_robots_rfc.policy.origins import Origin
 
 
 class Crawl(Protocol):
-    """The crawl that robots.txt files are fetched for."""
+    """A crawl that needs robots.txt files."""
 
     def default_agent(self) -> Agent:
-        """Return the agent of requests that name none; may raise any error of the spider."""
+        """Return the agent for requests that don't name one. May raise any spider error."""
 
     def known_for(self, origin: Origin) -> float:
-        """Return the seconds for which a file is known after its fetch, even if it is stale."""
+        """Return how many seconds after its fetch a file counts as known, even if it is stale."""
 
     def robots_txt_answered(self, request: Request) -> None:
-        """Note that a robots.txt request was answered, or was cancelled after it was sent."""
+        """Handle a robots.txt request that was answered, or was cancelled after it was sent."""
 
     def policy_changed(self, robots: OriginPolicy) -> None:
-        """Note the policy of an origin. It also paces the request for the next file."""
+        """Handle an origin's new policy, which also paces later robots.txt requests."""
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
-        """Note that a fetch has ended, just before those who wait for it continue."""
+        """Handle a finished fetch, just before everything that is waiting for it continues."""

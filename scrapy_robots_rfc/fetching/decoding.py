@@ -1,7 +1,7 @@
-"""Decode the content codings of a robots.txt (RFC 9110, 8.4) and remove what a browser added.
+"""Decode a robots.txt's content codings (RFC 9110, 8.4) and remove markup added by a browser.
 
-The output is limited, which stops decompression bombs. Scrapy offers servers the same codings as
-for a page, so this module knows each coding that Scrapy may offer.
+The output size is limited, which stops decompression bombs. Scrapy sends the same Accept-Encoding
+header as for pages, so this module supports every coding that Scrapy may list there.
 """
 
 import importlib
@@ -12,57 +12,57 @@ from typing import Any
 
 from scrapy_robots_rfc.errors import DecodingError
 
-#: Maximum codings of a body: each one multiplies the work that a hostile server can cause.
+#: Maximum codings per body, because each one multiplies the work a hostile server can cause.
 MAX_CODINGS = 4
 
-#: Maximum parts (gzip members, zstd frames) of a body. Real bodies have one, or one for each
-#: 64 KiB. Thousands of empty parts would cost much time and never reach the limit.
+#: Maximum parts (gzip members, zstd frames) per body. Real bodies have one, or one per 64 KiB.
+#: Thousands of empty parts would take a long time to decode without ever reaching the limit.
 MAX_PARTS = 64
 
-#: How many times longer than the limit a coded body may be. No coding makes a text much longer. A
-#: longer body has empty blocks or comments, which cost time and never reach the limit.
+#: Maximum length of a coded body, as a multiple of the limit. No coding makes text much longer. A
+#: longer body must contain empty blocks or comments, which only take time to decode.
 MAX_EXPANSION = 4
 
 #: The first bytes of gzip data.
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Values of Content-Encoding that name no coding: nothing, `none`, `binary`, and character sets such
-# as `utf-8` or `iso-8859-1`.
+# Content-Encoding values that don't name a coding: an empty string, `none`, `binary`, and character
+# sets such as `utf-8` or `iso-8859-1`.
 _names_no_coding = re.compile(
     rb"|none|binary|identity|utf-?(?:8|16|32)|iso-8859-\d{1,2}|(?:us-)?ascii|windows-125\d"
 ).fullmatch
 
-# Bytes of zstd data that are decoded at once: `zstandard` cannot stop at a limit. Four bytes can
-# encode a block of 128 KiB, so these produce 8 MiB at most.
+# Bytes of zstd data to decode at once, because `zstandard` can't stop at a limit. Four bytes can
+# encode a 128 KiB block, so this many produce at most 8 MiB.
 _PIECE = 256
 
-# The beginning of the page that Chromium, Firefox and WebKit show for a text: with `pre` for plain
-# text, without it if the site calls its robots.txt HTML. It has no line end, so that no rule that a
-# site writes into a tag is lost.
+# The start of the page that Chromium, Firefox and WebKit create to show a text file. It contains
+# `pre` for plain text, but not if the site serves its robots.txt as HTML. Line breaks aren't
+# matched, so that rules that a site put inside a tag aren't lost.
 _ATTRIBUTES = rb"[^<>\r\n]*"
 _RENDERED = re.compile(
     rb"<html%b><head>(?:<(?:meta|link)%b>)*</head><body%b>(?:<pre%b>)?".replace(b"%b", _ATTRIBUTES)
 )
-# What a browser escapes, in this order: it writes `&lt;` as `&amp;lt;`, which must not become `<`.
+# Escapes used by browsers. The order matters, because `&amp;lt;` stands for `&lt;` and not for `<`.
 _ESCAPES = {b"&lt;": b"<", b"&gt;": b">", b"&nbsp;": "\xa0".encode(), b"&amp;": b"&"}
-# The end of such a page, from the last tag to the first.
+# The tags at the end of such a page, last one first.
 _RENDERED_ENDS = b"</html>", b"</body>", b"</pre>"
 
 
 def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
-    """Return a body without its codings; if a browser made a page of a text, return the text.
+    """Return the decoded body. If a browser turned the text into a page, extract the text.
 
-    :param body: the bytes as they came.
+    :param body: the bytes as received.
     :param codings: the values of the Content-Encoding headers, in order.
-    :param limit: maximum bytes of the result; no more are produced.
-    :raises DecodingError: if a coding is unknown, or the data are broken or end before the limit:
-        half a file must not allow what the other half disallows.
+    :param limit: maximum number of bytes to produce.
+    :raises DecodingError: if a coding is unknown, or if the data is corrupt or cut short before the
+        limit, because half a file must not allow what the other half disallows.
     """
     listed = [name.strip() for name in b",".join(codings).lower().split(b",")]
     names = [name for name in listed if not _names_no_coding(name)]
     decoded = _decoded(body, names, limit)
-    # Some servers send a .gz file as it is, without the header or with the header of its transfer.
-    # No robots.txt begins with these bytes.
+    # Some servers send a .gz file unchanged, without the header or with a header that only covers
+    # the transfer. A valid robots.txt never starts with these bytes.
     for _ in range(2):
         if decoded.startswith(GZIP_MAGIC):
             names.insert(0, b"gzip")
@@ -75,16 +75,16 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
 def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     """Decode a body, and return up to `limit` bytes of it.
 
-    Bytes after the limit do not count, so data may be damaged there.
+    Anything after the limit is ignored, even if it is corrupt.
 
-    :param names: the codings in the order in which they were applied.
+    :param names: the codings, in the order in which they were applied.
     :raises DecodingError: if the first `limit` bytes cannot be decoded.
     """
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"too many content codings ({len(names)})")
     max_coded = MAX_EXPANSION * limit
-    bomb = ""  # why the body is a decompression bomb
-    damage = ""  # where it breaks off first
+    bomb = ""  # why the body looks like a decompression bomb
+    damage = ""  # the first coding whose data is cut short
     for stage, name in enumerate(reversed(names), 1):
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
@@ -92,11 +92,11 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
             continue
         if len(body) > max_coded:
             bomb = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
-        # One byte too many shows the next stage that its input was cut.
+        # One extra byte tells the next stage that its input was cut short.
         max_size = limit if stage == len(names) else max_coded + 1
         try:
             body, is_whole = _DECODERS[name](body, max_size)
-        except Exception as error:  # noqa: BLE001 - each of the libraries has its own errors
+        except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise DecodingError(str(error)) from None
         if not is_whole:
             damage = damage or f"the {name.decode()} data break off"
@@ -107,9 +107,9 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
 
 
 def _without_rendering(body: bytes) -> bytes:
-    """Return the text of a page that a browser made of a text file, or the body of any other file.
+    """Return the original text if a browser turned it into a page, or the body otherwise.
 
-    On such a page, the first line follows tags, so the first group would be lost.
+    The first line of such a page follows tags, so the first group would be lost.
     """
     page = _RENDERED.match(body)
     if page is None:
@@ -123,35 +123,35 @@ def _without_rendering(body: bytes) -> bytes:
 
 
 def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Decode gzip data, which may have several members (RFC 1952, 2.2) and then padding."""
+    """Decode gzip data, which may contain several members (RFC 1952, 2.2) followed by padding."""
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)
         output += member.decompress(data, room - len(output))
         data = member.unused_data
         if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
-            # A single byte may be the first one of another member.
+            # A single byte may be the start of another member.
             return output, member.eof and data != GZIP_MAGIC[:1]
     raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
 def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Decode deflate with the zlib wrapper, or without it, as some servers send it."""
-    # The header of zlib names deflate and is a multiple of 31 (RFC 1950, 2.2).
+    """Decode deflate data, with the zlib wrapper or without it, because some servers omit it."""
+    # The zlib header identifies deflate and is a multiple of 31 (RFC 1950, 2.2).
     wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
     decompressor = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
     return decompressor.decompress(data, room), decompressor.eof
 
 
 def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Decode brotli with either of the libraries that Scrapy uses."""
+    """Decode brotli data with one of the libraries that Scrapy uses."""
     decompressor = _import("brotli", "brotlicffi").Decompressor()
-    # Versions before 1.2, which Scrapy does not use, have no limit and raise.
+    # Versions before 1.2 don't support a limit, so this raises. Scrapy doesn't use them either.
     return decompressor.process(data, output_buffer_limit=room), decompressor.is_finished()
 
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Decode zstd with a library that Scrapy uses: Python 3.14's, its backport or `zstandard`."""
+    """Decode zstd data with Python 3.14's library, its backport or `zstandard`, like Scrapy."""
     library = _import("compression.zstd", "backports.zstd", "zstandard")
     output = bytearray()
     for _ in range(MAX_PARTS):
@@ -170,7 +170,7 @@ def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
-    """Return the first of these modules that is installed."""
+    """Return the first of the named modules that is installed."""
     for name in names:
         try:
             return importlib.import_module(name)
@@ -179,7 +179,7 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
     raise DecodingError(f"none of these is installed: {', '.join(names)}")
 
 
-# Each decodes data up to a number of bytes, and returns the result and whether the data are whole.
+# Each function decodes up to a number of bytes, and returns them and whether the data is complete.
 _DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, bool]]] = {
     b"gzip": _gzip,
     b"x-gzip": _gzip,

@@ -1,7 +1,7 @@
 """Send one robots.txt request through Scrapy's downloader.
 
-Proxies, retries, TLS and stats are Scrapy's own. This module makes the request, limits the size of
-the body, checks that the body is complete, and decodes it. `fetch.py` follows redirects.
+Scrapy handles proxies, retries, TLS and stats. This module creates the request, limits the body
+size, checks that the body is complete, and decodes it. `fetch.py` follows redirects.
 """
 
 import logging
@@ -34,37 +34,37 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: The meta key of robots.txt requests; its value is the `_Exchange`.
+#: Meta key that marks robots.txt requests. Its value is the `_Exchange`.
 MARK = "_robots_rfc"
 
-#: Meta of every robots.txt request, and why.
+#: Meta for all robots.txt requests.
 META: dict[str, Any] = {
-    "dont_obey_robotstxt": True,  # the file does not judge itself
+    "dont_obey_robotstxt": True,  # robots.txt rules don't apply to robots.txt itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
-    "dont_redirect": True,  # policy/access.py follows redirects; no meta refresh is followed
-    "dont_cache": True,  # the HTTP cache does not know the RFC's 24 hours, see `HttpCache`
-    "dont_merge_cookies": True,  # only cookies that the fetch itself received are sent
-    "download_maxsize": 0,  # longer files are truncated, not refused
+    "dont_redirect": True,  # policy/access.py decides which redirects to follow
+    "dont_cache": True,  # the HTTP cache ignores the RFC's 24-hour limit, see `HttpCache`
+    "dont_merge_cookies": True,  # only send cookies received during the fetch
+    "download_maxsize": 0,  # longer files are truncated instead of rejected
     "download_warnsize": 0,
-    # Half a file must not open the origin, even if the user accepts half a page.
+    # Truncated pages may be fine for the user, but half a file must not allow anything.
     "download_fail_on_dataloss": True,
 }
 
-# The meta keys of an FTP account, which is for its own host only.
+# Meta keys for an FTP account, which must only be used on its own host.
 _FTP_ACCOUNT = ("ftp_user", "ftp_password", "ftp_passive")
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Exchange:
-    """The state of one exchange. Retries of its request share it, in their meta.
+    """The state of one exchange, which retries share through their meta.
 
     :param fetch: the fetch that it belongs to.
-    :param codings: the values of the Content-Encoding headers of the answer.
-    :param received: number of bytes of its body received so far.
-    :param is_stopped: whether we stopped the transfer, because the rest is not needed.
-    :param is_unanswered: whether the downloader has the request, and no response to it.
-    :param is_in_slot: whether the downloader has the request.
-    :param has_ended: whether nothing waits for it any more. The transfer may continue.
+    :param codings: the response's Content-Encoding header values.
+    :param received: number of body bytes received so far.
+    :param is_stopped: True if we stopped the transfer because the rest isn't needed.
+    :param is_unanswered: True if the request is in the downloader and hasn't been answered.
+    :param is_in_slot: True if the request is in the downloader.
+    :param has_ended: True if nothing is waiting for it anymore. The transfer may continue.
     """
 
     fetch: PendingFetch
@@ -76,19 +76,19 @@ class _Exchange:
     has_ended: bool = False
 
     def __deepcopy__(self, _memo: object) -> Self:
-        return self  # a retry copies the meta of its request, and belongs to the same exchange
+        return self  # retries copy the meta, but share the exchange
 
 
 class Downloader:
-    """Requests robots.txt files through the engine of a crawl.
+    """Requests robots.txt files through a crawl's engine.
 
-    :param settings: a transfer is cut off after `max_size` decoded bytes.
+    :param settings: transfers are cut off after `max_size` decoded bytes.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
         self._crawler = crawler
         self._crawl = crawl
-        #: Stores complete answers; offline it returns them, and nothing is sent.
+        #: Stores complete responses, and returns them in offline replays.
         self.http_cache: HttpCache = HttpCache(crawler, settings)
         #: Finds the routes of requests.
         self.routes: Routes = Routes(crawler)
@@ -96,15 +96,15 @@ class Downloader:
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
         self._has_small_pool = _scrapy.has_small_pool(crawler)
-        if settings.unreachable_backoff:  # Scrapy's own retries would multiply with its attempts
+        if settings.unreachable_backoff:  # otherwise Scrapy would retry each attempt
             self._meta["dont_retry"] = True
-        # Scheme -> the path of a function that adapts its handler to our files.
+        # Scheme -> path of a function that adapts its download handler to our requests.
         self._adapters = {
             name: TRANSFERS[scheme.answers]
             for name, scheme in settings.schemes.items()
             if scheme.answers in TRANSFERS
         }
-        # Replaces `send_catch_log`, but only while an exchange is under way: it slows down pages.
+        # Replaces `send_catch_log`, but only during an exchange, because it slows down pages.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
         self._handlers: dict[int, Callable[..., bool | None]] = {
@@ -116,35 +116,35 @@ class Downloader:
         }
 
     def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
-        """Return a request for a robots.txt. When it is sent, its meta gets the proxy that it uses.
+        """Return a request for a robots.txt. The proxy is added to its meta when it is sent.
 
-        :param fetch: the fetch that it belongs to; it takes the route of its source.
-        :param known: the validators of a cached file. The answer may be that it is unchanged (304).
+        :param fetch: the fetch that it belongs to. The request uses the same route as its source.
+        :param known: the validators of a cached file, so that the site can answer 304.
         """
         meta = {**self._meta, MARK: _Exchange(fetch)}
-        # Scrapy adds Accept-Encoding and all others, as it does for a page.
+        # Scrapy adds Accept-Encoding and the other default headers, as it does for page requests.
         headers: dict[bytes, bytes] = {}
         if known is not None and known.etag is not None:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
         if self._has_small_pool and not fetch.was_cut:
-            # The connection of an attempt that is cut short serves others only after its timeout.
+            # If an attempt is cut short, its connection can't be reused before this timeout.
             meta["download_timeout"] = min(meta["download_timeout"], CUT_AFTER)
         if fetch.source is not None:
             self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):
-            meta.setdefault("proxy", None)  # Scrapy's handler uses none that the environment names
-        # Before every page, as Scrapy's own middleware requests it.
+            meta.setdefault("proxy", None)  # Scrapy's handler ignores proxies from the environment
+        # Higher priority than any page, as in Scrapy's own middleware.
         return Request(url, priority=1000, callback=NO_CALLBACK, meta=meta, headers=headers)
 
     def inherit_route(
         self, source: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]
     ) -> None:
-        """Copy the proxy, local address and FTP account of a page.
+        """Copy the proxy, local address and FTP account from a page request.
 
-        Its `download_slot` is not copied: where one slot serves many hosts, a robots.txt that hangs
-        would stop them all.
+        The `download_slot` isn't copied, because a robots.txt request that hangs would block all
+        hosts that share the slot.
         """
         page_meta = source.meta
         if "bindaddress" in page_meta:
@@ -153,22 +153,22 @@ class Downloader:
             meta.update((key, page_meta[key]) for key in _FTP_ACCOUNT if key in page_meta)
         if "proxy" not in page_meta:
             return
-        # HttpProxyMiddleware chooses a proxy from the environment again for each hop, by its
-        # scheme.
+        # For each hop, HttpProxyMiddleware picks a proxy from the environment again, based on
+        # the URL scheme.
         chosen = self.routes.default_route(source)
         if chosen is not None and chosen == self.routes.of(source):
             return
         meta["proxy"] = page_meta["proxy"]
-        # HttpProxyMiddleware has moved the credentials of `proxy` into this header.
+        # HttpProxyMiddleware has moved the credentials from `proxy` into this header.
         credentials = source.headers.get(b"Proxy-Authorization")
         if credentials is not None and meta["proxy"]:
             headers[b"Proxy-Authorization"] = credentials
 
     async def send(self, request: Request) -> tuple[Response | None, bytes]:
-        """Return the answer to a request, and its decoded body if it is a 2xx.
+        """Return the response to a request, with the decoded body if the status is 2xx.
 
-        The answer is `None` if it is not in the HTTP cache and nothing may be sent. Any error of
-        the download is raised.
+        The response is `None` if it isn't in the HTTP cache and the crawl is offline. Any download
+        error is raised.
         """
         exchange: _Exchange = request.meta[MARK]
         if not self.http_cache.offline:
@@ -183,7 +183,7 @@ class Downloader:
         return stored, self._body(stored, exchange)
 
     async def _download(self, request: Request, exchange: _Exchange) -> Response:
-        """Return the response of Scrapy's downloader, and send the signal of the exchange."""
+        """Return the response from Scrapy's downloader, and send a signal about the exchange."""
         engine = self._crawler.engine
         assert engine is not None
         response = None
@@ -193,14 +193,14 @@ class Downloader:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
         undo: Callable[[], object] = bool
-        if not self._has_small_pool:  # such a handler would not send one request more
+        if not self._has_small_pool:  # such a handler couldn't send an extra request
             undo = _scrapy.allow_one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
         except CANCELLED:
-            # Scrapy continues a transfer that has begun until its own timeout.
-            current = exchange.fetch.request or request  # a retry is another one
+            # Scrapy continues a transfer that has already begun until it times out.
+            current = exchange.fetch.request or request  # a retry is a new request
             if _scrapy.remove_from_queue(self._crawler, current):
                 exchange.is_in_slot = False
             elif exchange.is_unanswered:
@@ -222,34 +222,34 @@ class Downloader:
                 )
 
     def _adapt_handler(self, scheme: str) -> None:
-        """Adapt the handler of a scheme to our files, before the first of them."""
+        """Adapt the download handler for a scheme before its first robots.txt request."""
         path = self._adapters.pop(scheme, None)
         if path is not None:
             handler = _scrapy.handler_of(self._crawler, scheme)
             load_object(path)(handler, self._crawler.settings, MARK, self._limit)
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
-        """Return the decoded body of a successful response, or nothing for any other."""
-        if exchange.is_unanswered:  # a middleware answered after the download had failed
+        """Return the decoded body of a successful response, or an empty body otherwise."""
+        if exchange.is_unanswered:  # the download failed and a middleware answered instead
             problem = f"answered {response.status} in place of a download that failed"
             raise ForeignAnswerError(problem)
         is_success = response.status // 100 == 2 or response.status // 10 == 2  # 20-29 in Gemini
         if not is_success:
             return b""
         if "download_stopped" in response.flags and not exchange.is_stopped:
-            # Another component stopped it, but not with a signal (see `_signal`). The missing part
-            # may have the rules that disallow.
+            # Another component stopped the transfer, but not with a signal (see `_signal`). The
+            # missing part may contain Disallow rules.
             raise StopDownload(fail=False)
         if "dataloss" in response.flags and not exchange.is_stopped:
             raise BrokenTransferError("the transfer was interrupted")
         return without_codings(response.body, exchange.codings, self._limit)
 
-    # Scrapy's signals about our requests.
+    # Scrapy's signals for our requests.
 
     def _unwrap_after(self, exchange: _Exchange) -> None:
-        """Stop handling signals if this was the last exchange whose transfer had not ended."""
+        """Stop handling signals if this was the last exchange with a running transfer."""
         self._under_way.discard(exchange)
-        # Another component may have wrapped our wrapper: then both stay.
+        # If another component has wrapped our wrapper, both stay.
         if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
             manager: Any = self._crawler.signals
             manager.send_catch_log = self._wrapper.args[0]
@@ -259,12 +259,12 @@ class Downloader:
         self,
         send: Callable[..., list[tuple[Any, Any]]],
         signal: object = None,
-        **named: Any,  # noqa: ANN401 - as Scrapy has it
+        **named: Any,  # noqa: ANN401 - same as in Scrapy
     ) -> list[tuple[Any, Any]]:
-        """Send a signal, as Scrapy does; then handle it if it is about a robots.txt request.
+        """Send a signal as Scrapy does, then handle it if it is for a robots.txt request.
 
-        A spider's handlers cannot stop our transfers: a StopDownload that one raises is removed
-        from the results, which download handlers check.
+        Download handlers check the results for StopDownload. We remove it, so that a spider's
+        signal handlers can't stop our transfers.
         """
         answers = send(signal, **named)
         handle = self._handlers.get(id(signal))
@@ -285,7 +285,7 @@ class Downloader:
         return answers
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
-        """Note that a request, or its retry, joins the queue of its slot in the downloader."""
+        """Handle a request, or its retry, that was added to its downloader slot's queue."""
         exchange.fetch.request = request
         exchange.codings = ()
         exchange.received = 0
@@ -301,7 +301,7 @@ class Downloader:
         if not exchange.received and data.startswith(GZIP_MAGIC):
             exchange.codings = exchange.codings or (b"gzip",)
         exchange.received += len(data)
-        # Decoding has its own limit for the length of decoded data.
+        # Decoding has its own limit for decoded data.
         enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
         exchange.is_stopped = exchange.received >= enough
         return exchange.is_stopped
@@ -309,23 +309,23 @@ class Downloader:
     def _response_downloaded(
         self, exchange: _Exchange, request: Request, response: Response, **_: object
     ) -> None:
-        """Note the answer, and hide its coding from other middlewares."""
+        """Handle a response, and hide its content codings from other middlewares."""
         exchange.is_unanswered = False
-        # Without the header, HttpCompressionMiddleware ignores the body: it would drop a body
-        # that gets longer than DOWNLOAD_MAXSIZE, or decode it without a bound.
+        # Without the header, HttpCompressionMiddleware ignores the body. Otherwise it would drop a
+        # body that gets longer than DOWNLOAD_MAXSIZE, or decode it without a limit.
         exchange.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
         self._crawl.robots_txt_answered(request)
 
     def _left(self, exchange: _Exchange, **_: object) -> None:
-        """Note that the downloader does not have the request any more."""
+        """Handle a request that is no longer in the downloader."""
         exchange.is_in_slot = False
         if exchange.has_ended:
             self._unwrap_after(exchange)
 
 
 def _same_host(page: Request, url: str) -> bool:
-    """Return whether a URL has the scheme and host of a page."""
+    """Return whether a URL has the same scheme and host as a page."""
     parts = urlsplit(url)
     page_parts = urlparse_cached(page)
     return (parts.scheme, parts.hostname) == (page_parts.scheme, page_parts.hostname)

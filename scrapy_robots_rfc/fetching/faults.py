@@ -1,4 +1,4 @@
-"""Classify the exception of a download: whose fault it is, and the cause in words.
+"""Classify download exceptions by whose fault they are, and describe the cause.
 
 Exceptions are recognised by package and class name, because most of these packages are optional.
 """
@@ -24,8 +24,8 @@ from scrapy_robots_rfc.errors import (
 )
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: Exceptions that the network or a server causes, by package; subclasses count, too. All others are
-#: failures of the crawl itself and say nothing about the site.
+#: Exceptions caused by the network or a server, by package, including subclasses. All others are
+#: failures of the crawl itself, which aren't held against the site.
 _NETWORK = {
     "scrapy": (
         "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError"
@@ -54,7 +54,7 @@ _NETWORK = {
     "zyte_api": "RequestError",
 }
 
-#: Errors of the operating system that the network causes.
+#: Operating system errors caused by the network.
 _NETWORK_ERRNO = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN,
                   errno.ETIMEDOUT}  # fmt: skip
 
@@ -76,7 +76,7 @@ _WRONG_ADDRESS = Local(
     "check the meta `bindaddress` of the request, and whether the site has only IPv6 addresses that"
     " this machine cannot use",
 )
-#: Errors of the operating system that this machine causes.
+#: Operating system errors caused by this machine.
 _OWN_ERRNO = {
     errno.EMFILE: _NO_DESCRIPTOR,
     errno.ENFILE: _NO_DESCRIPTOR,
@@ -84,21 +84,21 @@ _OWN_ERRNO = {
     errno.ENOMEM: _NO_MEMORY,
     errno.EADDRNOTAVAIL: _NO_PORT,
 }
-# Twisted's resolver keeps the error of the operating system only in its text.
+# Twisted's resolver only includes the operating system error in its message.
 _ERRNO_TEXT = re.compile(r"\[Errno (\d+)\]")
-# If this many ports can be bound at once, the machine is not short of ports.
+# If this many ports can be bound at once, the machine hasn't run out of ports.
 _PORTS_TRIED = 20
 
-#: Exceptions of Scrapy, aiohttp and httpx for a proxy that refuses CONNECT.
+#: Exceptions raised by Scrapy, aiohttp and httpx if a proxy refuses CONNECT.
 _NO_TUNNEL = frozenset({"TunnelError", "ClientHttpProxyError", "ProxyError"})
 
-#: The cause if a host name is not found. A retry soon after cannot help.
+#: The cause if a host name is not found. Retrying soon wouldn't help.
 _UNKNOWN_HOST = "unknown host"
 _BROKE_OFF = "the transfer was interrupted"
 _NO_ANSWER = "connection closed without a response"
-_NO_HTTP = "invalid HTTP response"  # the text of the exception follows
+_NO_HTTP = "invalid HTTP response"  # followed by the exception's message
 
-#: Names of exceptions -> the cause. The first row with a name from the chain is used.
+#: Exception names -> cause. The first row that matches an exception in the chain is used.
 _WORDS = {
     "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": _BROKE_OFF,
     "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": _UNKNOWN_HOST,
@@ -107,16 +107,16 @@ _WORDS = {
     "NoRouteError": "no route to host",
     "ServerDisconnectedError ConnectionDone": _NO_ANSWER,
     "ParseError BadStatusLine BadHttpMessage RemoteProtocolError": _NO_HTTP,
-    # Scrapy also raises this for failures that have a better row.
+    # Must come last, because Scrapy also raises this for failures with a more precise row.
     "DownloadConnectionRefusedError": "connection refused",
 }
 
-#: Methods of middlewares and of download handlers. The class whose method raised the exception is
-#: the part that failed.
+#: Methods of middlewares and download handlers. The component that failed is the class whose method
+#: raised the exception.
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
 _HANDLER = frozenset({"download_request", "download_request_async"})
 
-#: Name of an exception -> what the user can do about it.
+#: Exception name -> advice for the user.
 _ADVICE = {
     "RequestError": "check the account and the request with the service",
     "IgnoreRequest": "make it ignore requests for robots.txt, or add the site to ROBOTS_EXEMPT",
@@ -126,13 +126,13 @@ _ADVICE = {
     "UnsupportedURLSchemeError": "check DOWNLOAD_HANDLERS and the meta `proxy` of the request",
 }
 
-# Errors of Zyte API about the site. The others are about the account or the service.
+# Zyte API errors caused by the site. Others are caused by the account or the service.
 _SITE_FAILED = {520, 521}
 
-# Texts of Playwright if the browser cannot be started or has ended.
+# Found in Playwright's messages if the browser cannot be started or has exited.
 _BROWSER_FAILED = ("BrowserType.", "has been closed", "crashed")
 
-# Maximum number of exceptions in a chain.
+# Maximum number of exceptions to follow in a chain.
 _MAX_CHAIN = 20
 
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
@@ -141,18 +141,18 @@ _STATUS = re.compile(r"\b[1-5]\d\d\b")
 def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     """Return the result of a download that raised an exception.
 
-    :param timeout: ROBOTS_TIMEOUT, for the text of a timeout.
+    :param timeout: ROBOTS_TIMEOUT, for the timeout message.
     """
-    # 1. One of our own exceptions, or the name of a host that cannot exist.
-    # 2. The machine is short of something.
+    # 1. One of our own exceptions, or a host name that cannot exist.
+    # 2. The machine has run out of a resource.
     # 3. The network or the site failed.
-    # 4. A part of the crawl failed.
+    # 4. A component of the crawl failed.
     if isinstance(error, BrokenTransferError | DecodingError):
         return Unreachable(None, str(error))
     if isinstance(error, ForeignAnswerError):
         advice = "make its process_exception ignore requests for robots.txt"
         return Local(f"another downloader middleware: {error}", advice)
-    # aiohttp raises this for a host name that is not valid in DNS.
+    # aiohttp raises this for a host name that is invalid in DNS.
     if isinstance(error, UnicodeError) and "idna" in str(error):
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
     chain = list(_chain(error))
@@ -177,24 +177,24 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
 
 
 def _known_failure(error: Exception, part: str, name: str) -> Local:
-    """Return the result if a part of the crawl raised an exception for which there is advice."""
+    """Return the result for a component failure that we have advice for."""
     if name == "StopDownload":
         part = "a handler of bytes_received or headers_received"
     return Local(f"{part}: {_with_class(error)}", _ADVICE[name])
 
 
 def _shortage(error: BaseException) -> Local | None:
-    """Return the result if this machine is short of something, or `None` for another cause."""
+    """Return the result if this machine has run out of a resource, or `None` otherwise."""
     no_thread = isinstance(error, RuntimeError) and "can't start new thread" in _text(error)
     if isinstance(error, MemoryError) or no_thread:
         return _NO_MEMORY
-    # Twisted's exceptions are not OSErrors.
+    # Twisted's exceptions aren't subclasses of OSError.
     number = getattr(error, "osError", getattr(error, "errno", None))
     if type(error).__name__ == "DNSLookupError":
         in_text = _ERRNO_TEXT.search(message_of(error))
         number = int(in_text[1]) if in_text else None
     own = _OWN_ERRNO.get(number) if isinstance(number, int) else None
-    # A wrong address to bind, or a missing IPv6, has the same number as a lack of ports.
+    # A wrong bind address or missing IPv6 support has the same errno as running out of ports.
     return _WRONG_ADDRESS if own is _NO_PORT and _has_ports() else own
 
 
@@ -210,8 +210,8 @@ def _has_ports() -> bool:
 def _network_failure(chain: list[BaseException]) -> Unreachable:
     """Return the result of a network error.
 
-    A refused proxy tunnel and a TLS failure come first, because libraries wrap both in more general
-    exceptions. All others have a row in `_WORDS`.
+    Check for a refused proxy tunnel and a TLS failure first, because libraries wrap both in more
+    general exceptions. All others have a row in `_WORDS`.
 
     :param chain: the exception and its causes.
     """
@@ -235,17 +235,17 @@ def _network_failure(chain: list[BaseException]) -> Unreachable:
 
 
 def _not_http(error: BaseException) -> str:
-    """Return the cause for an answer that is not valid HTTP."""
+    """Return the cause for a response that is not valid HTTP."""
     text = _text(error)
-    if "disconnected" in text:  # httpx raises the same exception for a connection that was closed
+    if "disconnected" in text:  # httpx raises the same exception for closed connections
         return _NO_ANSWER
     return f"{_NO_HTTP}: {text}" if text else _NO_HTTP
 
 
 def _answer_to_connect(error: BaseException) -> str:
-    """Return how a proxy answered CONNECT, in words for the user."""
+    """Describe to the user how a proxy answered CONNECT."""
     text = _text(error)
-    # Scrapy's text has the port of the proxy before the bracket.
+    # In Scrapy's message, the proxy's port comes before the bracket.
     in_text = _STATUS.search(text.partition("[")[2] or text)
     status = getattr(error, "status", None)
     if not status and in_text:
@@ -254,7 +254,7 @@ def _answer_to_connect(error: BaseException) -> str:
 
 
 def _tls_failure(error: BaseException) -> str | None:
-    """Return what is wrong with TLS, or `None` if the exception is of another kind."""
+    """Return a description of a TLS failure, or `None` for any other exception."""
     package = _package(type(error))
     if package == "ssl":
         text = getattr(error, "verify_message", None) or getattr(error, "reason", None)
@@ -266,8 +266,9 @@ def _tls_failure(error: BaseException) -> str | None:
 
 
 def _is_network(error: BaseException) -> bool:
-    """Return whether the network caused an exception, or one that it was raised from."""
-    # These two raise the same classes if the account, the service or the browser fails.
+    """Return whether an exception, or one that it was raised from, was caused by the network."""
+    # For these two packages, the class doesn't tell a site failure from an account, service or
+    # browser failure.
     package = _package(type(error))
     if package == "zyte_api" and not _is_failure_of_site(error):
         return False
@@ -286,7 +287,7 @@ def _is_network(error: BaseException) -> bool:
 
 
 def _is_failure_of_site(error: BaseException) -> bool:
-    """Return whether an error of Zyte API is about the site. Errors without a status are."""
+    """Return whether a Zyte API error was caused by the site, as are errors without a status."""
     status = getattr(error, "status", None)
     return status is None or status in _SITE_FAILED
 
@@ -306,7 +307,7 @@ def _class_names(error: BaseException) -> list[str]:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and its causes; an exception of Twisted and a group have several."""
+    """Yield an exception and its causes. Exception groups and Twisted may have several causes."""
     queue = [error]
     seen = set[int]()
     while queue and len(seen) < _MAX_CHAIN:
@@ -315,7 +316,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(member))
         yield member
-        # httpcore raises its own exception again `from None`, which leaves the context.
+        # httpcore re-raises its own exception `from None`, which keeps the context.
         causes = [member.__cause__ or member.__context__]
         reasons = getattr(member, "reasons", None) or ()
         causes += [getattr(reason, "value", reason) for reason in reasons]
@@ -332,9 +333,9 @@ def _with_class(error: BaseException) -> str:
 
 
 def _failed_part(frames: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the part of the crawl that raised an exception, as a dotted name, and its method."""
+    """Return the dotted name of the component that raised an exception, and the method."""
     innermost = frames[::-1]
-    # Older versions of Scrapy have functions of these names in their own core, too.
+    # In older versions of Scrapy, the core also contains functions with these names.
     hooks = [each for each in innermost if each[1] in _HOOKS and not _is_in(each[0], "scrapy.core")]
     handlers = [each for each in innermost if each[1] in _HANDLER]
     known = {"scrapy", "twisted", *sys.stdlib_module_names}
@@ -344,14 +345,14 @@ def _failed_part(frames: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _frames(error: Exception) -> list[tuple[str, str]]:
-    """Return the class or module, and the function, of each frame after those of this package."""
+    """Return the class or module, and the function, for each frame after this package's frames."""
     frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
     return list(dropwhile(lambda frame: _is_in(frame[0], package), frames))
 
 
 def _owner(frame: FrameType) -> str:
-    """Return the class or the module whose code a frame runs."""
+    """Return the class or module whose code is running in a frame."""
     if "self" in frame.f_locals:
         kind = type(frame.f_locals["self"])
         return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,7 +1,7 @@
-"""Fetch robots.txt files: `Fetcher.get` makes a fetch, and its steps follow in order.
+"""Fetch robots.txt files. `Fetcher.get` runs a fetch, and its steps follow it in order.
 
-`pending.py` has the fetches that are under way, and bounds their number and time. `download.py`
-makes each exchange, `policy/access.py` says what an answer means, `cache/entry.py` what follows.
+`pending.py` limits the number of concurrent fetches and their duration. `download.py` handles each
+exchange, `policy/access.py` interprets the response, and `cache/entry.py` applies the result.
 """
 
 from collections.abc import Hashable, Iterator
@@ -49,23 +49,22 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-# Seconds between two looks at a file that another worker fetches.
+# Minimum seconds between checks for a file that another worker is fetching.
 _MIN_LEASE_PAUSE = 0.1
 _MAX_LEASE_PAUSE = 1.0
 
-# Seconds before an attempt is repeated because the machine was short of descriptors, ports or
-# memory.
+# Minimum seconds before retrying after the machine ran out of file descriptors, ports or memory.
 _MIN_SHORTAGE_PAUSE = 0.5
 _MAX_SHORTAGE_PAUSE = 15.0
 
-#: Maximum number of failed routes that are remembered.
+#: Maximum number of failed routes to remember.
 FAILED_ROUTES = 10_000
 
 
 class Fetcher:
-    """Fetches the files of a crawl, and remembers them.
+    """Fetches the files for a crawl, and caches them.
 
-    :param store: the client of a store, or `None` if files are not stored beyond the process.
+    :param store: the store's client, or `None` if files are only kept in memory.
     """
 
     def __init__(
@@ -80,42 +79,42 @@ class Fetcher:
         self._settings = settings
         self._crawl = crawl
         self._files = files
-        #: Makes exchanges.
+        #: Sends robots.txt requests.
         self.download: Downloader = Downloader(crawler, settings, crawl)
         self._store = store
         self._count = stats.counter(crawler)
         self._runtime = Runtime()
-        #: The fetches that are under way.
+        #: The fetches in progress.
         self.pending: PendingFetches = PendingFetches(
             crawler, crawl.fetch_ended, settings.timeout, self._policy_after_error
         )
-        #: The memory of the crawl.
+        #: The crawl's memory cache.
         self.memory: MemoryCache = MemoryCache(
             settings.cache_size,
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
-        #: The failures of routes.
+        #: Policies after route failures.
         self.failed_routes: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(
             FAILED_ROUTES
         )
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Return the policy of an origin, from a fresh copy or from the site, with retries."""
+        """Return an origin's policy from a fresh copy, or fetch the file with retries."""
         lease_pauses = _doubling(_MIN_LEASE_PAUSE, _MAX_LEASE_PAUSE)
         shortage_pauses = _doubling(_MIN_SHORTAGE_PAUSE, _MAX_SHORTAGE_PAUSE)
         while True:
             robots, may_request = await self._find_copy(fetch)
             if robots is not None:
                 return robots
-            if not may_request:  # another worker fetches the file, so check again later
+            if not may_request:  # another worker is fetching the file, so check again later
                 if not fetch.waits_for_lease:
                     fetch.waits_for_lease = True
                     self._count(stats.CACHE_LEASE_WAITS)
                 await self._sleep(fetch, next(lease_pauses))
                 continue
             fetched = await self._request(fetch)
-            if fetched is None:  # the attempt was cut short
+            if fetched is None:  # the attempt was interrupted
                 fetch.was_cut = True
                 await self._sleep(fetch, 0.0)
                 continue
@@ -126,7 +125,7 @@ class Fetcher:
                 await self._sleep(fetch, pause)
                 continue
             if self._store is not None and isinstance(access, Local | Unreachable):
-                robots, _ = await self._find_copy(fetch)  # another worker may have stored it by now
+                robots, _ = await self._find_copy(fetch)  # another worker may have stored it
                 if robots is not None:
                     return robots
             robots, access, delays = await self._conclude(fetch, fetched)
@@ -138,16 +137,16 @@ class Fetcher:
             await self._sleep(fetch, delays[0])
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
-        """Let another fetch start, and return after some seconds, when there is room again."""
+        """Sleep so that another fetch can start, then wait until there is room again."""
         self.pending.leave(fetch)
         if seconds:
             await self._runtime.sleep(seconds)
         await self.pending.enter(fetch)
 
-    # A copy.
+    # Looking for a copy.
 
     async def _find_copy(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
-        """Return the policy of a fresh copy, and whether this crawl may request the file if not."""
+        """Return the policy from a fresh copy or `None`, and whether we may request the file."""
         copy = fetch.copy = self.memory.entry(fetch.origin)
         failure = self.failed_routes.get((fetch.origin, fetch.route))
         fetch.before = None if copy is None else copy.validity
@@ -155,7 +154,7 @@ class Fetcher:
             fetch.before = failure.validity
         is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and is_fresh and _applies(copy, fetch):
-            # It is large and its parsed form was dropped, or it came by another route.
+            # It was fetched by another route, or its parsed form was dropped because it is large.
             robots = self.memory.get(fetch.origin)
             robots = robots or await self._files.prepared_policy(fetch.origin, copy)
             self.memory.put(fetch.origin, robots, copy)
@@ -172,14 +171,14 @@ class Fetcher:
             await self._notify(fetch, robots)
             return robots, False
         if copy is not None and lookup.may_fetch and self._store.shared:
-            # Its pace applies to the request that follows.
+            # Its pace applies to the next request.
             self._crawl.policy_changed(await self._files.prepared_policy(fetch.origin, copy))
-        return None, lookup.may_fetch or lookup.is_fresh  # a fresh copy may not fit this route
+        return None, lookup.may_fetch or lookup.is_fresh  # a fresh copy may not apply to this route
 
-    # An attempt.
+    # Making an attempt.
 
     async def _request(self, fetch: PendingFetch) -> Fetched | None:
-        """Request the file, and follow redirects. Return `None` if the attempt was cut short."""
+        """Request the file and follow redirects. Return `None` if the attempt was interrupted."""
         self._count(stats.REQUEST_COUNT)
         copy = fetch.copy
         limits = self._settings
@@ -227,7 +226,7 @@ class Fetcher:
     def _fetched(
         self, response: Response, access: Access, url: str, sent: Validators | None
     ) -> Fetched:
-        """Return the result of an attempt whose response says if there is a file, or has it.
+        """Return the result of an attempt that got a file, or a response that there is none.
 
         :param sent: the validators that were sent.
         """
@@ -238,11 +237,11 @@ class Fetcher:
         is_confirmed = access.status == 304
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
-            # This is only a part of the file. A crawl with a larger limit must not get a 304.
+            # The file was truncated. A crawl with a larger limit must not get a 304.
             return Fetched(access, fresh, None, is_confirmed)
         tag = etag(lines)
         modified = last_modified(lines)
-        if is_confirmed and sent is not None:  # headers that a 304 omits stay (RFC 9111, 3.2)
+        if is_confirmed and sent is not None:  # keep headers missing in the 304 (RFC 9111, 3.2)
             tag = tag or sent.etag
             modified = modified or sent.last_modified
         validators = Validators(url, tag, modified) if tag or modified else None
@@ -253,12 +252,12 @@ class Fetcher:
     async def _conclude(
         self, fetch: PendingFetch, fetched: Fetched
     ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
-        """Return the policy now, how the attempt ended, and the pauses before further attempts."""
+        """Return the new policy, the result of the attempt, and the delays before any retries."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.prepared_policy(fetch.origin, entry)
         if isinstance(access, Successful) and robots.file is None:
-            # It cannot be parsed. Other crawls may have a parser that works.
+            # It can't be parsed. Other crawls may be using a parser that works.
             access = Unreachable(access.status, robots.cause, hopeless=True)
             return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
@@ -271,7 +270,7 @@ class Fetcher:
             return robots, access, delays
         self.memory.put(fetch.origin, robots, entry)
         if not _applies(entry, fetch):
-            # Otherwise its requests would start the same fetch again, for ever.
+            # Otherwise its requests would keep starting the same fetch again.
             self.failed_routes[fetch.origin, fetch.route] = robots
         if self._store is not None:
             stored = fetched.freshness.stored
@@ -279,10 +278,10 @@ class Fetcher:
         return robots, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
-        """Return the entry that applies to the requests of a fetch after an attempt.
+        """Return the entry that applies after an attempt to the requests that need the fetch.
 
-        A failure of their route says nothing about the site. After a failure of the site, its
-        Retry-After may make the entry last longer.
+        A route failure isn't held against the site. If the site itself fails, its Retry-After may
+        make the entry last longer.
         """
         access = fetched.access
         now = self._runtime.clock()
@@ -298,7 +297,7 @@ class Fetcher:
     def _delays(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
-        """Return the seconds before each further attempt."""
+        """Return the seconds to wait before each retry."""
         if not isinstance(access, Unreachable) or robots.outcome is not access.outcome:
             return ()
         # A retry may use another proxy, unless the page itself names one.
@@ -308,7 +307,7 @@ class Fetcher:
         return backoff_delays(fetch.attempts, access.retry_after, self._settings)
 
     def _policy_after_error(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
-        """Return the policy after a fetch that raised an exception: nothing is allowed for now."""
+        """Return the policy after a fetch raised an exception. Nothing is allowed for now."""
         advice = "report it, unless a download handler or a middleware of yours is the cause"
         local = Local(f"{__name__}: {error_text(error)}", advice, error)
         entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
@@ -318,13 +317,13 @@ class Fetcher:
         return robots
 
     def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
-        """Remember the failure of a route, and let other workers fetch the file."""
+        """Remember a route failure, and let other workers fetch the file."""
         self.failed_routes[fetch.origin, fetch.route] = robots
         if self._store is not None:
             self._runtime.spawn(self._store.unlock(fetch.origin))
 
     async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
-        """Report that the machine is short of something, which says nothing about the site."""
+        """Report that the machine has run out of a resource, which isn't the site's fault."""
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.prepared_policy(fetch.origin, entry)
         self._report(fetch, robots, fetched.access, (pause,))
@@ -336,24 +335,25 @@ class Fetcher:
         access: Access | None = None,
         delays: tuple[float, ...] = (),
     ) -> None:
-        """Count the policy of an origin, and signal it for the log, unless nothing is unusual.
+        """Count an origin's policy, and send a signal so that anything unusual is logged.
 
-        :param access: how the attempt ended, or `None` if a copy from the store is used.
-        :param delays: seconds before each further attempt.
+        :param access: the result of the attempt, or `None` if a copy from the store is used.
+        :param delays: seconds to wait before each retry.
         """
         if not delays and not _is_route_failure(access):
             if fetch.changes(robots.outcome):
                 self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
             if robots.stale and not (fetch.before is not None and fetch.before.stale):
                 self._count(stats.ORIGINS_STALE)
-        # Sending a signal is slow. After a route has failed, a success may end that, too.
+        # Sending signals is slow. After any route failure, always send one, because a success may
+        # mean that the route works again.
         if self.failed_routes or not self._is_ordinary(fetch, robots):
             self._signals.send_catch_log(
                 signals.robots_attempted, robots=robots, fetch=fetch, access=access, delays=delays
             )
 
     def _is_ordinary(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
-        """Return whether the first attempt fetched a whole file, and nothing failed before."""
+        """Return whether the first attempt got a complete file, with no earlier failures."""
         file = robots.file
         before = fetch.before
         if file is None or robots.stale or fetch.attempts:
@@ -363,19 +363,19 @@ class Fetcher:
         is_page = file.robots is not None and file.robots.is_page
         return not is_page and file.size <= self._settings.max_size
 
-    # Notify.
+    # Notifying the crawl.
 
     async def _notify(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None = None
     ) -> None:
-        """Notify the crawl and the handlers of signals.
+        """Notify the crawl and the signal handlers.
 
         Handlers are never cancelled, since one may be closing the spider, which cancels the fetch.
 
-        :param access: how the attempt ended, or `None` if none was made.
+        :param access: the result of the attempt, or `None` if none was made.
         """
         self._crawl.policy_changed(robots)
-        if not self._is_heard():  # most crawls have no handlers, and need no task for them
+        if not self._is_heard():  # most crawls don't have handlers, so avoid the task
             return
         sent: Waiter[None] = Waiter()
         self._runtime.spawn(self._send_signals(fetch, robots, access, sent))
@@ -386,7 +386,7 @@ class Fetcher:
             timer.cancel()
 
     def _is_heard(self) -> bool:
-        """Return whether anything listens to the signals of a fetch."""
+        """Return whether any handlers are connected to the signals sent for a fetch."""
         heard = partial(signals.has_receivers, self._signals)
         parsed = _scrapy.ROBOTS_PARSED
         return heard(signals.robots_fetched) or (parsed is not None and heard(parsed))
@@ -398,7 +398,7 @@ class Fetcher:
         access: Access | None,
         sent: Waiter[None],
     ) -> None:
-        """Send the signals of Scrapy and of this package, then resolve `sent`."""
+        """Send Scrapy's signals and ours, then resolve `sent`."""
         send = self._signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
         has_failed = not isinstance(access, Successful | None)
@@ -422,17 +422,17 @@ class Fetcher:
 
 
 def _is_route_failure(access: Access | None) -> bool:
-    """Return whether an attempt failed in a way that says nothing about the site."""
+    """Return whether an attempt failed because of its route."""
     return isinstance(access, Local | Unreachable) and access.route
 
 
 def _applies(copy: CacheEntry, fetch: PendingFetch) -> bool:
-    """Return whether a copy applies to the route of a fetch."""
+    """Return whether a copy applies to a fetch's route."""
     return fetch.route is None or copy.for_all_routes
 
 
 def _doubling(seconds: float, longest: float) -> Iterator[float]:
-    """Yield pauses, each twice as long as the one before, up to the longest."""
+    """Yield delays, doubling each time up to a maximum."""
     while True:
         yield seconds
         seconds = min(2 * seconds, longest)

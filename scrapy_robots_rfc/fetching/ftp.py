@@ -1,4 +1,4 @@
-"""Fetch a robots.txt by FTP, as Scrapy's handler fetches a page, but with a time and size limit."""
+"""Fetch a robots.txt by FTP like Scrapy's handler, but with time and size limits."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ from twisted.python.failure import Failure
 from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.errors import BrokenTransferError
 
-# Maximum bytes on the control connection of one transfer; a greeting may be long.
+# Maximum bytes received on the control connection per transfer. Greetings may be long.
 _MAX_REPLIES = 65_536
 
 
 def adapt(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401
-    """Make Scrapy's handler fetch our files with `retrieve`. Other handlers stay as they are."""
+    """Make Scrapy's handler fetch our files with `retrieve`. Leave other handlers unchanged."""
     method = getattr(type(handler), "download_request", None)
     if getattr(method, "__qualname__", "") != "FTPDownloadHandler.download_request":
         return
@@ -41,11 +41,11 @@ def adapt(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None: 
 async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Response:
     """Return the response for a robots.txt.
 
-    Its status is 200, or 404 if the server says, before the transfer begins, that there is no file.
+    The status is 200, or 404 if the server reports before the transfer that there is no file.
 
-    :param limit: maximum bytes of the body.
-    :raises BrokenTransferError: if the server refuses for another reason. Other exceptions come
-        from Twisted.
+    :param limit: maximum body size in bytes.
+    :raises BrokenTransferError: if the server refuses for any other reason. Twisted may raise other
+        exceptions.
     """
     # Import these late, because they install the default reactor.
     from twisted.internet import reactor  # noqa: PLC0415
@@ -53,7 +53,7 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
 
     parts = urlparse_cached(request)
     seconds = request.meta["download_timeout"]
-    new_creator: Any = ClientCreator  # Twisted's types are incomplete
+    new_creator: Any = ClientCreator  # Twisted's type hints are incomplete
     creator = new_creator(reactor, _client, request.meta, settings)
     client = await maybe_deferred_to_future(
         creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
@@ -65,12 +65,12 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         done.addTimeout(seconds, reactor, _timeout)
         await maybe_deferred_to_future(done)
     except FTPError as error:
-        # The exception of a refused login, for instance, contains the reason.
+        # If a login was refused, for example, the reason is in the exception.
         reason = getattr(error.args[-1] if error.args else None, "value", error)
         if not isinstance(reason, CommandFailed | BadResponse):
             raise reason from error
         *before, line = map(str, reason.args[0])
-        # A mark such as "150 Opening" means that the transfer begins (RFC 959, 5.4).
+        # A reply such as "150 Opening" means that the transfer is starting (RFC 959, 5.4).
         has_begun = file.body or any(re.match(r"1\d\d[ -]", mark) for mark in before)
         if reason is error and not has_begun and line.startswith("550"):
             return Response(request.url, status=404)
@@ -86,7 +86,7 @@ def _timeout(*_: object) -> Failure:
 
 
 def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401
-    """Return an FTP client for the account of a request, with a limit for replies."""
+    """Return an FTP client that uses a request's account and limits the size of replies."""
     from twisted.protocols.ftp import FTPClient  # noqa: PLC0415
 
     user = meta.get("ftp_user")
@@ -102,7 +102,7 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
     def received(data: bytes) -> None:
         nonlocal left
         left -= len(data)
-        if left < 0:  # the client stores all lines of a reply
+        if left < 0:  # the client keeps all lines of a reply in memory
             client.transport.abortConnection()
         receive(data)
 
@@ -111,7 +111,7 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
 
 
 class _File(Protocol):
-    """A protocol that collects the bytes of a file.
+    """A protocol that collects a file's bytes.
 
     :param ended: called at the limit or at the end, with a failure if the connection broke.
     """

@@ -1,7 +1,7 @@
-"""The user's exceptions: ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
+"""The user's exceptions, from ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
 
-The robots.txt of an exempt origin is not fetched. A local file decides instead of the origin's own.
-`policy/origins.py` reads the names of sites.
+The robots.txt of an exempt origin is not fetched. An override is a local file that is used instead
+of the site's own. `policy/origins.py` parses the site names.
 """
 
 import logging
@@ -21,19 +21,19 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Maximum origins that are cached, so that a crawl of many hosts does not fill the memory.
+# Maximum origins to cache, so that a crawl of many hosts doesn't run out of memory.
 _MAX_CACHED = 10_000
 
-# Maximum exceptions of a kind in a log line.
+# Maximum exceptions of each kind to name in a log line.
 _MAX_NAMED = 10
 
 
 class Overrides:
-    """The exceptions of a crawl, a `Source`. The constructor reads the local files.
+    """A crawl's exceptions, as a `Source`. The local files are read by the constructor.
 
-    :param parse: parses a file; may raise.
+    :param parse: parses a file, and may raise an exception.
     :param agent: returns the crawl's own agent.
-    :raises SettingError: if a file of ROBOTS_OVERRIDES cannot be read or parsed.
+    :raises SettingError: if a file from ROBOTS_OVERRIDES cannot be read or parsed.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Overrides:
         for origin, path in settings.overrides.items():
             try:
                 file = parse(_read(Path(path), settings.max_size), origin)
-            except Exception as error:  # a third-party parser may raise anything
+            except Exception as error:  # a third-party parser may raise any exception
                 problem = str(getattr(error, "strerror", None) or error) or type(error).__name__
                 accepted = (
                     f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
@@ -71,7 +71,7 @@ class Overrides:
     def robots(self, origin: Origin) -> OriginPolicy | None:
         """Return the policy of an origin if the user made an exception for it, or `None`.
 
-        A local file has priority, because it is for one origin, and an exemption may be for many.
+        A local file takes precedence, because an exemption may cover many origins.
         """
         return self._overrides.get(origin) or self._exempt(origin)
 
@@ -79,7 +79,7 @@ class Overrides:
 def _exempted(
     sites: Iterable[Site], agent: Callable[[], Agent], origin: Origin
 ) -> OriginPolicy | None:
-    """Return the policy of an origin that an entry of ROBOTS_EXEMPT covers, or `None`."""
+    """Return the policy for an origin if ROBOTS_EXEMPT covers it, or `None`."""
     site = next((site for site in sites if site.covers(origin)), None)
     if site is None:
         return None
@@ -88,18 +88,18 @@ def _exempted(
 
 
 def _first(names: list[str]) -> str:
-    """Return the first names for a log line, and the number of the others."""
+    """Format a list of names for a log line, showing the first ones and how many more there are."""
     more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
 
 
 def _read(path: Path, max_size: int) -> bytes:
-    """Return the bytes of a local file."""
-    if path.exists() and not path.is_file():  # to read a pipe would block
+    """Read a local file."""
+    if path.exists() and not path.is_file():  # reading a pipe would block
         raise ValueError("not a regular file")
     with path.open("rb") as file:
         body = file.read(max_size + 1)
-    # A site's file would be cut, but the user must know about rules that would not count.
+    # A site's file would be truncated, but here the user must be told that rules would be ignored.
     if len(body) > max_size:
         raise ValueError(f"longer than ROBOTS_MAX_SIZE, {max_size} bytes")
     return body

@@ -1,6 +1,6 @@
-"""A parsed robots.txt, and the policy of an origin: whether a URL may be fetched, and why.
+"""A parsed robots.txt, and an origin's policy, which decides if a URL may be fetched and why.
 
-`FileReader` creates both, from a file or from a cache entry. `fetch.py` fetches the files.
+`FileReader` creates both, from a file or a cache entry. `fetch.py` fetches the files.
 """
 
 import contextlib
@@ -39,23 +39,23 @@ from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds to wait for the thread; a file takes up to a second, but many may be queued.
+# Seconds to wait for the thread. A file takes up to a second, but many may be queued.
 _PATIENCE = 60.0
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class ParsedRobots:
-    """A file that a parser has read. If a third-party parser raises, the page is disallowed.
+    """A parsed file. If a third-party parser raises an exception, the page is disallowed.
 
-    :param parser: has `allowed(url, user_agent)`, and perhaps `crawl_delay(user_agent)`.
-    :param robots: the file as our parser reads it, or `None` with a third-party parser, which only
-        says yes or no.
-    :param own_delay: whether the parser has its own `crawl_delay()`.
-    :param size: the size of the file, in bytes.
-    :param large: whether our parser reads it on a thread, because its first questions take long.
-    :param digest: ``sha256:`` and the digest of the bytes that count; empty in a crawl without
-        report and archive.
-    :param unpaced: whether it is known that no group asks for an interval.
+    :param parser: provides `allowed(url, user_agent)`, and optionally `crawl_delay(user_agent)`.
+    :param robots: the file as parsed by our parser, or `None` with a third-party parser, which only
+        returns a verdict.
+    :param own_delay: True if the parser has its own `crawl_delay()`.
+    :param size: the file size in bytes.
+    :param large: True if our parser prepares it on a thread, because the first decisions are slow.
+    :param digest: ``sha256:`` and the digest of the bytes used, or an empty string if the crawl has
+        neither a report nor an archive.
+    :param unpaced: True if we know that no group requests an interval.
     """
 
     parser: Any
@@ -65,21 +65,21 @@ class ParsedRobots:
     large: bool = False
     digest: str = ""
     unpaced: bool = False
-    # The errors of the parser that were logged.
+    # Parser errors that were already logged.
     _logged: frozenset[str] = frozenset()
-    # The pace of each group as our parser reads it, or `None` until the first question.
+    # Each group's pace according to our parser, or `None` if it hasn't been needed yet.
     _paces: dict[GroupKey, Pace] | None = None
 
     def decide(self, url: str, agent: Agent) -> Decision:
-        """Return the decision of our parser (RFC 9309, 2.2) or of a third-party one; never raises.
+        """Return the parser's decision (RFC 9309, 2.2 for our own parser). Never raises.
 
-        A third-party parser gets the first product token, or else the whole User-Agent.
+        A third-party parser gets the first product token, or the whole User-Agent if there is none.
         """
         if self.robots is not None:
             return self.robots.decide(url, agent.tokens)
         try:
             allowed = self.parser.allowed(url, _name(agent))
-            # Coroutines and strings are truthy, but neither is a verdict.
+            # Coroutines and strings are truthy, but they aren't verdicts.
             if allowed not in (True, False):
                 raise TypeError(f"allowed() returned {allowed!r} instead of True or False")
             return Decision(bool(allowed), Reason.PARSER)
@@ -88,21 +88,21 @@ class ParsedRobots:
             return Decision(False, Reason.PARSER)
 
     def prepare(self, agent: Agent) -> None:
-        """Do the work that would make the first questions of an agent slow, with our parser.
+        """Do the work that would otherwise make an agent's first decisions slow with our parser.
 
-        May be called on any thread.
+        May be called from any thread.
         """
         if self.robots is not None:
             if not self.own_delay:
                 self.pace(agent)
-            self.robots.prepare(agent.tokens)  # last, because the file counts as prepared after it
+            self.robots.prepare(agent.tokens)  # last, because this marks the file as prepared
 
     def needs_thread(self, agent: Agent) -> bool:
-        """Return whether it is large and not yet prepared for an agent."""
+        """Return whether the file is large and hasn't been prepared for an agent."""
         return self.large and self.robots is not None and not self.robots.prepared(agent.tokens)
 
     def crawl_delay(self, agent: Agent) -> float | None:
-        """Return the Crawl-delay in seconds, from our parser or a third-party one."""
+        """Return the Crawl-delay in seconds, from our own or a third-party parser."""
         if self.robots is not None and not self.own_delay:
             return self.robots.crawl_delay(agent.tokens)
         method = getattr(self.parser, "crawl_delay", None)  # new in Scrapy 2.18
@@ -110,7 +110,7 @@ class ParsedRobots:
         return delay
 
     def pace(self, agent: Agent) -> Pace | None:
-        """Return the pace that the file or the parser's Crawl-delay asks for; never raises."""
+        """Return the pace requested by the file or the parser's Crawl-delay. Never raises."""
         if self.robots is None or self.own_delay:
             try:
                 return pace_of_number(self.crawl_delay(agent))
@@ -118,8 +118,8 @@ class ParsedRobots:
                 self._log_once("%s.crawl_delay() failed, so its interval is ignored", error)
                 return None
         if self._paces is None:
-            # For all agents at once: a hostile file takes a third of a second, and would do so on
-            # the event loop for each agent.
+            # Do this for all agents at once. A hostile file takes a third of a second, which would
+            # otherwise block the event loop once per agent.
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
             self.unpaced = not self._paces
         chosen = self.robots.select_group(agent.tokens) if self._paces else None
@@ -140,15 +140,16 @@ class OriginPolicy:
     """The state of an origin's robots.txt, and its decisions about URLs.
 
     :param origin: the origin.
-    :param validity: the result that governs the origin, and until when.
-    :param status: the status of the last response, or `None` without one.
-    :param cause: how the last fetch ended, in a few words: ``200``, ``404``, ``no answer in 30 s``.
+    :param validity: the result that currently applies to the origin, and for how long.
+    :param status: the status of the last response, or `None` if there was none.
+    :param cause: a short description of how the last fetch ended, such as ``200``, ``404`` or
+        ``no answer in 30 s``.
     :param file: the parsed file that is obeyed, or `None` if there is none.
-    :param fetched: when the last fetch ended, on `Runtime.clock`, or minus infinity without one.
-    :param for_all_routes: whether it governs every route, as `CacheEntry.for_all_routes` says.
-    :param override: the path of the local file (ROBOTS_OVERRIDES) that decides instead of the
+    :param fetched: when the last fetch ended, on `Runtime.clock`, or minus infinity if none has.
+    :param for_all_routes: True if the policy applies to all routes (see `CacheEntry`).
+    :param override: the path of the local file (ROBOTS_OVERRIDES) that is used instead of the
         site's, or `None`.
-    :param exempt: the entry of ROBOTS_EXEMPT that exempts the site, or `None`.
+    :param exempt: the ROBOTS_EXEMPT entry that exempts the site, or `None`.
     """
 
     origin: Origin
@@ -164,17 +165,17 @@ class OriginPolicy:
 
     @property
     def outcome(self) -> Outcome:
-        """The result that governs the decisions."""
+        """The result that decisions are based on."""
         return self.validity.outcome
 
     @property
     def stale(self) -> bool:
-        """Whether the file is an earlier copy, obeyed because it could not be refreshed."""
+        """True if the file is an older copy that is still used because it couldn't be refreshed."""
         return self.validity.stale
 
     @property
     def robots(self) -> RobotsTxt | None:
-        """The file, or `None` without one or with a third-party parser."""
+        """The file, or `None` if there is no file or a third-party parser is used."""
         return None if self.file is None else self.file.robots
 
     @property
@@ -184,36 +185,36 @@ class OriginPolicy:
 
     @property
     def source(self) -> str:
-        """The name of the file in messages: ``robots.txt``, or the path of the local file."""
+        """The file's name in messages, which is ``robots.txt`` or the path of the local file."""
         return "robots.txt" if self.override is None else f"local file {self.override}"
 
     def cited(self, text: str) -> str:
-        """Return a text about robots.txt, with the path of the local file if that decides."""
+        """Return a text about robots.txt, naming the local file instead if one is used."""
         return text.replace("robots.txt", self.source, 1)
 
     def crawl_delay(self, agent: Agent | str | list[str] | None = None) -> float | None:
-        """Return the Crawl-delay in seconds, or `None` without one.
+        """Return the Crawl-delay in seconds, or `None` if there is none.
 
         :param agent: product tokens or a User-Agent header; by default, the crawl's own.
         """
         return None if self.file is None else self.file.crawl_delay(self._agent_of(agent))
 
     def pace(self, agent: Agent | str | list[str] | None = None) -> Pace | None:
-        """Return what Crawl-delay and Request-rate ask for, or `None` if they ask for nothing.
+        """Return the pace set by Crawl-delay and Request-rate, or `None` if there is none.
 
         :param agent: product tokens or a User-Agent header; by default, the crawl's own.
         """
         return None if self.file is None else self.file.pace(self._agent_of(agent))
 
     def bound(self, agent: Agent) -> Bound | None:
-        """Return the longest interval that the file asks for at this time of day, or `None`."""
+        """Return the longest interval that the file requests at this time of day, or `None`."""
         pace = self.pace(agent)
         return None if pace is None else pace.bound(Runtime().utc())
 
     def decide(self, url: str, agent: Agent | str | list[str] | None = None) -> Decision:
         """Return whether a URL of this origin may be fetched, and why.
 
-        Nothing is counted and no signal is sent.
+        This doesn't update any stats or send any signals.
 
         :param agent: product tokens or a User-Agent header; by default, the crawl's own.
         """
@@ -225,8 +226,8 @@ class OriginPolicy:
     ) -> tuple[Decision, str | None]:
         """Return the decision about a URL, and the reason if the URL may not be fetched.
 
-        :param settings: the settings of the crawl. With them, pages of a site that asks for too
-            long an interval are disallowed.
+        :param settings: the crawl's settings. If given, pages are also disallowed if the site
+            requests too long an interval.
         """
         decision = self._decide(url, agent)
         if not decision.allowed:
@@ -239,12 +240,12 @@ class OriginPolicy:
         return decision, why
 
     def _decide(self, url: str, agent: Agent) -> Decision:
-        """Return the decision by the rules of the file, or without a file."""
+        """Return the decision based on the file's rules, or on its absence."""
         if self.file is None:
             return self._without_file(url)
         decision = self.file.decide(url, agent)
         if decision.allowed:
-            # Nearly all http URLs have only one reading, which is quick to check. The last
+            # Nearly all http URLs can only be read in one way, which is quick to check. The last
             # condition is true for "ftp:".
             may_have_two = "/." in url or "%2" in url or url < "g"
             other = other_reading(url) if may_have_two else None
@@ -266,18 +267,18 @@ class OriginPolicy:
         return decision
 
     def interval_problem(self, url: str, bound: Bound | None, settings: Settings) -> str | None:
-        """Return why a page is disallowed by the interval of its site, or `None` if it is not.
+        """Return why a page is disallowed because of its site's interval, or `None` if it isn't.
 
-        :param bound: the interval that the site asks for.
+        :param bound: the interval that the site requests.
         """
-        # A robots.txt is always allowed (RFC 9309, 2.2.2).
+        # Fetching robots.txt itself is always allowed (RFC 9309, 2.2.2).
         if bound is None or not settings.forbids(bound) or request_target(url) == ROBOTS_TXT:
             return None
         maximum = f"ROBOTS_CRAWL_DELAY_MAX, {settings.crawl_delay_max:g} s"
         return f"{self.cited(bound.text)} is more than {maximum}"
 
     def why(self, decision: Decision) -> str:
-        """Return the reason of a decision, for log lines, errors and commands."""
+        """Return the reason for a decision, as shown in log lines, errors and commands."""
         if decision.rule is not None:
             reason = f"{self.source} line {decision.rule.line}: {decision.rule}"
         else:
@@ -292,12 +293,12 @@ class OriginPolicy:
         return agent if isinstance(agent, Agent) else parse_agent(agent) or self._agent()
 
 
-#: The beginning of the reason if robots.txt is unreachable; the cause follows.
+#: The start of the reason if robots.txt is unreachable, followed by the cause.
 UNREACHABLE = "robots.txt unreachable: "
-#: The reason for pages of an exempt site.
+#: The reason for pages on an exempt site.
 EXEMPT = "exempt: `{exempt}` of ROBOTS_EXEMPT"
 
-#: Reason -> its text, for a decision without a rule.
+#: Reason -> text, for decisions that aren't based on a rule.
 _REASONS = {
     Reason.RULE: "{source}: a rule",
     Reason.NO_RULE: "{source}: no rule of the group `{token}` matches",
@@ -318,15 +319,15 @@ _WITHOUT_FILE = {
     Outcome.UNAVAILABLE: Decision(True, Reason.UNAVAILABLE),
     Outcome.UNREACHABLE: Decision(False, Reason.UNREACHABLE),
     Outcome.LOCAL: Decision(False, Reason.LOCAL),
-    # Cannot happen without a file; when in doubt, nothing is allowed.
+    # This can't happen without a file, but when in doubt, nothing is allowed.
     Outcome.SUCCESSFUL: Decision(False, Reason.UNREACHABLE),
 }
 
 
 class FileReader:
-    """A reader for the files of a crawl, with ROBOTSTXT_PARSER.
+    """Parses a crawl's files using ROBOTSTXT_PARSER.
 
-    :param agent: returns the crawl's own agent; large files are read for it.
+    :param agent: returns the crawl's own agent, which large files are prepared for.
     :raises SettingError: if the parser cannot be loaded or created, or is not a parser.
     """
 
@@ -335,19 +336,19 @@ class FileReader:
         self._settings = settings
         self._agent = agent
         self._threads = Threads(1, Runtime(), "robots.txt parser")
-        self._failures = set[str]()  # names of exceptions that were logged
-        # Otherwise, our parser would warn that it is used without the middleware.
+        self._failures = set[str]()  # exception names that were already logged
+        # Otherwise our parser would warn that it is used without the middleware.
         checked_crawlers.add(crawler)
         try:
             self._parser: type[Any] = load_object(settings.parser)
-            # Fails at start if a dependency is missing.
+            # Fail at startup if a dependency is missing.
             probe = build_from_crawler(self._parser, crawler, b"")
-            probe.allowed  # noqa: B018 - raises an exception if the class is not a parser
+            probe.allowed  # noqa: B018 - raises if the class is not a parser
         except Exception as error:
             raise error_of_component(
                 "ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED, error
             ) from error
-        # If a subclass overrides allowed(), that method decides, as with a third-party parser.
+        # A subclass that overrides allowed() is treated like a third-party parser.
         kind = type(probe)
         self._is_ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
         if not self._is_ours:
@@ -356,12 +357,12 @@ class FileReader:
             logger.info(text, name, extra={"spider": crawler.spider})
 
     def parse(self, body: bytes, origin: Origin) -> ParsedRobots:
-        """Return the parsed file of a site; raises whatever a third-party parser raises."""
+        """Parse a site's file. Any exception from a third-party parser is raised."""
         settings = self._settings
         gemini = gemini_file(body, settings, origin.scheme)
         text = body if gemini is None else gemini.content.data[1:]
         parser: Any
-        if self._parser is RfcRobotParser:  # its from_crawler reads the setting for each file
+        if self._parser is RfcRobotParser:  # its from_crawler would read the setting for every file
             parser = RfcRobotParser(text, max_size=settings.max_size)
         else:
             parser = build_from_crawler(self._parser, self._crawler, text)
@@ -377,17 +378,17 @@ class FileReader:
         return ParsedRobots(parser, robots, own_delay, size, ours and size > LARGE, digest)
 
     def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Return the policy of an origin by a cache entry, and parse its file."""
+        """Create an origin's policy from a cache entry, parsing its file."""
         validity = entry.validity
         cause = entry.cause
         file = None
         if entry.body is not None:
             try:
                 file = self.parse(entry.body, origin)
-            except Exception as error:  # a file that cannot be read must not allow everything
+            except Exception as error:  # an unreadable file must not allow everything
                 name = type(error).__name__
                 cause = f"ROBOTSTXT_PARSER raised {name}"
-                if name not in self._failures:  # a faulty parser fails on many sites
+                if name not in self._failures:  # a broken parser fails on many sites
                     self._failures.add(name)
                     text = "ROBOTSTXT_PARSER failed on %s, which counts as unreachable"
                     logger.exception(text, origin.robots_url)
@@ -406,9 +407,9 @@ class FileReader:
         )
 
     async def prepared_policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Return the policy of an origin, and prepare a large file for the crawl's own agent.
+        """Create an origin's policy, and prepare a large file for the crawl's own agent.
 
-        Otherwise the first page of a site could block the event loop for a second.
+        Otherwise a site's first page could block the event loop for a second.
         """
         robots = self.policy(origin, entry)
         file = robots.file
@@ -421,14 +422,14 @@ class FileReader:
         return robots
 
     async def prepare(self, file: ParsedRobots, agent: Agent) -> None:
-        """Prepare a large file for an agent on a thread, unless the crawl ends first."""
+        """Prepare a large file for an agent on a thread, unless the crawl is closing."""
 
         def prepare() -> None:
-            # An earlier call, for another request, may have prepared it.
+            # It may have been prepared for another request in the meantime.
             if file.needs_thread(agent) and not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
-        with contextlib.suppress(TimeoutError):  # a request for the site waits again
+        with contextlib.suppress(TimeoutError):  # the next request for the site will wait again
             await self._threads.call(prepare, limit=_PATIENCE)
 
     def stop(self) -> None:
@@ -437,7 +438,7 @@ class FileReader:
 
 
 def gemini_file(body: bytes, settings: Settings, scheme: str) -> RobotsTxt | None:
-    """Return the parsed file of a scheme with the rules of Gemini, or `None` for other schemes."""
+    """Parse a file using Gemini's rules if they apply to the scheme. Otherwise return `None`."""
     known = settings.schemes.get(scheme)
     if known is None or known.rules is not Dialect.GEMINI:
         return None

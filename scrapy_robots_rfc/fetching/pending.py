@@ -1,7 +1,8 @@
-"""The fetches of robots.txt files that are under way.
+"""The robots.txt fetches in progress.
 
-An origin has at most one fetch at a time, whatever the routes of its requests. However it ends,
-all that wait for it continue. `fetch.py` has the steps of a fetch.
+Each origin has at most one fetch at a time, even if its requests use different routes. Everything
+that is waiting for a fetch continues when it ends, for whatever reason. The steps of a fetch are in
+`fetch.py`.
 """
 
 import logging
@@ -22,52 +23,52 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
-#: Gets the policy of a fetch, or `None` if the crawl ends first.
+#: Runs a fetch and returns its policy, or `None` if the crawl ends first.
 Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
 
 T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Maximum number of fetches under way. A process with few file descriptors, or with a small
-#: CONCURRENT_REQUESTS, has fewer (`max_fetches`).
+#: Maximum number of concurrent fetches. It is lower if there are few file descriptors or
+#: CONCURRENT_REQUESTS is small (see `max_fetches`).
 MAX_FETCHES = 256
 _FETCHES_PER_REQUEST = 16
 
-# Every fourth time that there is room, an origin that was tried before continues first. Otherwise
-# new origins could keep it waiting for ever.
+# Every fourth free slot goes to an origin that was tried before. Otherwise new origins could keep
+# it waiting forever.
 _RETRY_EVERY = 4
 
-#: Seconds between two calls of `PendingFetches.tick`.
+#: Seconds between calls to `PendingFetches.tick`.
 TICK = 0.25
 
-#: Seconds after which an attempt is cut short while other origins wait for room. The next attempt
-#: has the whole ROBOTS_TIMEOUT.
+#: Seconds after which an attempt is cut short if other origins are waiting for room. The next
+#: attempt gets the full ROBOTS_TIMEOUT.
 CUT_AFTER = 10.0
 
-#: Interrupts an attempt so that another origin has room. The fetch continues later.
+#: Interrupts an attempt to make room for another origin. The fetch continues later.
 CUT_SHORT = RuntimeError("other origins wait for room")
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class PendingFetch:
-    """A fetch that is under way.
+    """A fetch in progress.
 
     :param route: the route of its source (see `routes.py`), which may contain credentials.
     :param source: the request that it was started for, or `None`.
     :param since: when it started.
     :param has_ended: whether it has ended.
     :param policy: the result, or `None` if the crawl ended first.
-    :param attempts: number of failed attempts that are followed by another one.
+    :param attempts: number of failed attempts so far that are followed by a retry.
     :param copy: the newest copy of the file, fresh or not.
-    :param before: the validity of the previous policy of these requests, or `None` without one.
+    :param before: the validity of the policy before the fetch, or `None` if there was none.
     :param last: the validity after the last attempt.
-    :param was_cut: whether an attempt was cut short.
-    :param waits_for_lease: whether another worker was fetching the file.
-    :param request: the robots.txt request that the downloader has.
-    :param waits_for_turn: whether that request waits for the turn of its site.
-    :param timed_from: when the time of the present attempt began to count.
-    :param interruption: why `tick` interrupted the present attempt, or `None`.
+    :param was_cut: True if an attempt was cut short.
+    :param waits_for_lease: True if another worker was fetching the file.
+    :param request: the robots.txt request that is in the downloader.
+    :param waits_for_turn: True if that request is waiting for its site's turn.
+    :param timed_from: when the timeout for the current attempt started.
+    :param interruption: why `tick` interrupted the current attempt, or `None`.
     """
 
     origin: Origin
@@ -98,22 +99,22 @@ class PendingFetch:
         return await waiter
 
     def changes(self, outcome: Outcome) -> bool:
-        """Return whether an outcome differs from the previous one of these requests."""
+        """Return whether an outcome differs from the one before the fetch."""
         return self.before is None or self.before.outcome is not outcome
 
     def interrupt(self, error: Exception) -> None:
-        """Cancel the present attempt."""
+        """Cancel the current attempt."""
         self.interruption = error
         if self.task is not None:
             self.task.cancel()
 
 
 class PendingFetches:
-    """The fetches of a crawl that are under way.
+    """A crawl's fetches in progress.
 
-    :param on_end: called with each fetch that has ended, before those who wait for it continue.
-    :param timeout: seconds that an attempt may take at its site.
-    :param on_error: returns the policy of a fetch that raised an exception.
+    :param on_end: called with each finished fetch, before everything waiting for it continues.
+    :param timeout: maximum seconds that a site may take per attempt.
+    :param on_error: returns the policy for a fetch that raised an exception.
     """
 
     def __init__(
@@ -130,27 +131,26 @@ class PendingFetches:
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
         self._pending: dict[Origin, PendingFetch] = {}
-        # The fetches that count towards the maximum. One that sleeps before its next attempt does
-        # not.
+        # The fetches that count towards the maximum. Those waiting for their next attempt don't.
         self._counted: set[PendingFetch] = set()
-        # The fetches that have an exchange with their site.
+        # The fetches that are currently sending a request to their site.
         self._exchanging: set[PendingFetch] = set()
-        # Called when there is room: the fetches of origins that were never tried, and the next
-        # attempts of those that were.
+        # Functions to call when there is room. One queue is for origins that haven't been tried
+        # yet, and the other is for further attempts.
         self._new: deque[Callable[[], object]] = deque()
         self._retries: deque[Callable[[], object]] = deque()
         self._admitted = 0
 
-    # Beginning and end.
+    # Starting and ending fetches.
 
     def get(self, origin: Origin) -> PendingFetch | None:
-        """Return the fetch of an origin, or `None` if none is under way."""
+        """Return an origin's fetch, or `None` if none is in progress."""
         return self._pending.get(origin)
 
     def begin(
         self, origin: Origin, route: Hashable, get: Get, source: Request | None = None
     ) -> PendingFetch:
-        """Start a fetch. It counts at once, even beyond the maximum."""
+        """Start a fetch. It is counted immediately, even if that exceeds the maximum."""
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self._pending[origin] = fetch
         self._counted.add(fetch)
@@ -158,7 +158,7 @@ class PendingFetches:
         return fetch
 
     async def _run(self, fetch: PendingFetch, get: Get) -> None:
-        """Run a fetch, and end it with its policy, even if the task is cancelled."""
+        """Run a fetch, and end it with the resulting policy, even if the task is cancelled."""
         policy = None
         error: Exception | None = RuntimeError("cancelled")
         try:
@@ -167,13 +167,13 @@ class PendingFetches:
         except Exception as raised:  # noqa: BLE001 - `on_error` logs it
             error = raised
         finally:
-            if fetch.has_ended:  # `tick` has ended it, but its exchange was still running
+            if fetch.has_ended:  # `tick` ended it while its exchange was still running
                 self._counted.discard(fetch)
             else:
                 self._end(fetch, policy if error is None else self._on_error(fetch, error))
 
     def _end(self, fetch: PendingFetch, policy: OriginPolicy | None) -> None:
-        """End a fetch, and resume all that wait for it, whatever `on_end` raises."""
+        """End a fetch and resume everything that is waiting for it, even if `on_end` raises."""
         fetch.has_ended = True
         fetch.policy = policy
         del self._pending[fetch.origin]
@@ -185,11 +185,11 @@ class PendingFetches:
             self.leave(fetch)
 
     def cancel_all(self) -> None:
-        """End all fetches without a policy, because the crawl ends."""
+        """The crawl is ending, so finish all fetches without returning a policy."""
         self._new.clear()
         self._retries.clear()
         for fetch in list(self._pending.values()):
-            if not fetch.has_ended:  # the end of another one may have ended it
+            if not fetch.has_ended:  # ending another fetch may have ended this one
                 self._end(fetch, None)
                 if fetch.task is not None:
                     fetch.task.cancel()
@@ -201,11 +201,11 @@ class PendingFetches:
         return len(self._counted) < self._max
 
     def when_room(self, start: Callable[[], object]) -> None:
-        """Call a function, which starts the first fetch of an origin, when there is room."""
+        """Call a function when there is room. It will start an origin's first fetch."""
         self._new.append(start)
 
     async def enter(self, fetch: PendingFetch) -> None:
-        """Wait until there is room for the next attempt of a fetch, then count it again."""
+        """Wait until there is room for a fetch's next attempt, then count the fetch again."""
         _raise_if_ended(fetch)
         if self.has_room() and not self._new and not self._retries:
             self._counted.add(fetch)
@@ -220,10 +220,10 @@ class PendingFetches:
             entered.resolve(None)
 
     def leave(self, fetch: PendingFetch) -> None:
-        """Stop counting a fetch, and let those start that wait for room."""
+        """Stop counting a fetch and start any that are waiting for a free slot."""
         self._counted.discard(fetch)
-        # An origin may not need a fetch any more when it is called. So this continues until there
-        # is no room; otherwise room would stay unused, and the others would wait for ever.
+        # By now, an origin may no longer need its fetch. So continue until there is no more room,
+        # because otherwise slots would stay free while the other origins wait forever.
         while self.has_room() and (self._new or self._retries):
             start = self._next_queue().popleft()
             try:
@@ -232,44 +232,44 @@ class PendingFetches:
                 logger.exception("Cannot start to fetch a robots.txt")
 
     def count_again(self, fetch: PendingFetch) -> None:
-        """Count a fetch that left, even beyond the maximum."""
+        """Count a fetch again, even if that exceeds the maximum."""
         if not fetch.has_ended:
             self._counted.add(fetch)
 
     def _next_queue(self) -> deque[Callable[[], object]]:
-        """Return the queue of the next start, which is mostly that of new origins."""
+        """Return the queue to start from next, which is usually the one for new origins."""
         self._admitted += 1
         is_turn_of_retries = self._admitted % _RETRY_EVERY == 0
         if is_turn_of_retries:
             return self._retries or self._new
         return self._new or self._retries
 
-    # Time.
+    # Timeouts.
 
     async def run_exchange(
         self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]
     ) -> T | Exception:
-        """Return the result or the error of an exchange, or the error by which `tick` ends it."""
+        """Return an exchange's result or error, or the error that `tick` interrupts it with."""
         _raise_if_ended(fetch)
         self._start_clock(fetch)
         try:
             return await exchange
         except CANCELLED:
-            if fetch.interruption is None:  # the crawl ends
+            if fetch.interruption is None:  # the crawl is ending
                 raise
             self._runtime.forget_cancellation()
             return fetch.interruption
-        except RobotsUndecided:  # the spider is closing, which is not a failure of the site
+        except RobotsUndecided:  # the spider is closing, so it isn't the site's fault
             self.cancel_all()
             raise
-        except Exception as error:  # noqa: BLE001 - any error is a result
+        except Exception as error:  # noqa: BLE001 - errors are returned
             return error
         finally:
             self._exchanging.discard(fetch)
-            fetch.request = None  # its meta refers to the fetch, which would be a cycle
+            fetch.request = None  # avoid a cycle, because its meta refers to the fetch
 
     def _start_clock(self, fetch: PendingFetch) -> None:
-        """Begin to count the time of an attempt."""
+        """Start the timeout for an attempt."""
         fetch.interruption = None
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)
@@ -277,8 +277,8 @@ class PendingFetches:
     def tick(self) -> None:
         """Interrupt attempts that take too long, and end all fetches when the crawl ends.
 
-        Called every `TICK` seconds. The time in the queue of a downloader slot, or until the turn
-        of the site, does not count. Usually a download handler ends an exchange earlier.
+        Called every `TICK` seconds. Time spent in a downloader slot's queue, or waiting for the
+        site's turn, doesn't count. Usually the download handler times out first.
         """
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
@@ -290,7 +290,7 @@ class PendingFetches:
                 fetch.timed_from = now
                 continue
             seconds = now - fetch.timed_from
-            if fetch.interruption is not None:  # a middleware ignores the cancellation
+            if fetch.interruption is not None:  # a middleware is ignoring the cancellation
                 self._exchanging.discard(fetch)
                 self._end(fetch, self._on_error(fetch, fetch.interruption))
             elif seconds >= self._timeout + TICK:
@@ -300,22 +300,22 @@ class PendingFetches:
                 fetch.interrupt(CUT_SHORT)
 
     def _is_unsent(self, fetch: PendingFetch) -> bool:
-        """Return whether the site cannot have the request yet."""
+        """Return whether the request can't have reached the site yet."""
         if fetch.waits_for_turn:
             return True
         return fetch.request is not None and _scrapy.is_queued(self._crawler, fetch.request)
 
 
 def _raise_if_ended(fetch: PendingFetch) -> None:
-    """Stop a task whose fetch was ended while a middleware ignored its cancellation."""
+    """Stop a task if its fetch was ended while a middleware ignored the cancellation."""
     if fetch.has_ended:
         raise RuntimeError("the fetch has ended")
 
 
 def max_fetches(crawler: Crawler) -> int:
-    """Return the maximum number of fetches under way in a crawl.
+    """Return the maximum number of concurrent fetches for a crawl.
 
-    If pages and robots.txt files share connections, a quarter of them is left for pages.
+    If pages and robots.txt files share connections, a quarter of them are reserved for pages.
     """
     concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
     limits = [MAX_FETCHES]

@@ -1,7 +1,7 @@
-"""The route of a request: its proxy, or its FTP account.
+"""A request's route, which is its proxy or its FTP account.
 
-A robots.txt is the same through every proxy. A failure without an answer may be the fault of the
-proxy, or of the account: it closes the site for the requests of that route only.
+A robots.txt is the same through every proxy. But if there is no response, the proxy or the account
+may be at fault, so the failure only affects requests that use the same route.
 """
 
 import re
@@ -15,26 +15,26 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: The proxy of a request with its credentials, since a gateway may route each user differently, or
-#: its FTP account; `None` if the request has neither, or a later middleware chooses the proxy.
+#: A request's FTP account or its proxy, including credentials because a gateway may route each user
+#: differently. `None` if the request has neither, or if a later middleware picks the proxy.
 Route: TypeAlias = str | None
 
 _USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
 
 
 class Routes:
-    """Finds the routes of the requests of a crawl."""
+    """Finds the routes of a crawl's requests."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._environment = bool(getproxies())
-        #: Whether any request had a route so far.
+        #: True if any request has had a route so far.
         self.are_used: bool = self._environment
 
     def of(self, request: Request | None) -> Route:
-        """Return the route of a request: the proxy of its meta, or of the environment.
+        """Return a request's route, which is the proxy from its meta or from the environment.
 
-        For FTP it is the account of the meta, if there is one: Scrapy's handler uses no proxy.
+        For FTP it is the account from the meta, if any, because Scrapy's handler ignores proxies.
         """
         route = None if request is None else self._of(request)
         if route is not None:
@@ -42,7 +42,7 @@ class Routes:
         return route
 
     def _of(self, request: Request) -> Route:
-        """Return the route of a request, see `of`."""
+        """Return a request's route (see `of`)."""
         if urlparse_cached(request).scheme == "ftp":
             if not has_account(request):
                 return None
@@ -59,12 +59,12 @@ class Routes:
         return str(proxy) if credentials is None else f"{proxy} {credentials.decode('latin-1')}"
 
     def default_route(self, request: Request) -> Route:
-        """Return the route that a request takes if it names none."""
+        """Return the route that a request uses if it doesn't specify one."""
         return self.of(Request(request.url)) if self._environment else None
 
 
 def has_account(request: Request) -> bool:
-    """Return whether a request is for FTP and names the user that it is made for."""
+    """Return whether a request uses FTP and names a user."""
     return request.meta.get("ftp_user") is not None and urlparse_cached(request).scheme == "ftp"
 
 
@@ -75,9 +75,9 @@ def proxy_of(request: Request | None) -> str | None:
 
 
 def with_route(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
-    """Return the failure of a request, marked as a failure of its route if it has one.
+    """Return a request's failure, marked as a route failure if the request has a route.
 
-    A failure through a proxy, or of an FTP account, says nothing about the site.
+    The site can't be blamed if the request used a proxy or an FTP account.
     """
     if request is None or isinstance(access, Local):
         return access

@@ -1,4 +1,4 @@
-"""RobotsService: finds and fetches robots.txt files for the middleware and for spiders."""
+"""RobotsService, which provides robots.txt files to the middleware and to spiders."""
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -20,18 +20,18 @@ from scrapy_robots_rfc.leaves import SOURCES, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
 
-# Maximum number of Sitemap records of a file. A thousand real files have 130 at most; a file of
-# 512,000 bytes (RFC 9309, 2.5) can have 40,000.
+# Maximum number of Sitemap records to use from a file. In a sample of a thousand real files, the
+# most was 130, but a file of 512,000 bytes (RFC 9309, 2.5) can contain 40,000.
 _MAX_SITEMAPS = 1_000
 
 
 class RobotsService:
-    """The robots.txt files of a crawl.
+    """Finds and fetches a crawl's robots.txt files.
 
-    :param crawler: its engine need not exist yet.
-    :param crawl: called back about fetches.
+    :param crawler: its engine doesn't have to exist yet.
+    :param crawl: notified about fetches.
     :raises SettingError: ROBOTSTXT_PARSER, or a local file, cannot be used.
-    :raises StoreError: the store of ROBOTS_CACHE cannot work.
+    :raises StoreError: the ROBOTS_CACHE store cannot be used.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
@@ -42,15 +42,15 @@ class RobotsService:
         self._runtime = Runtime()
         #: Parses files.
         self.files: FileReader = FileReader(crawler, settings, crawl.default_agent)
-        # Local files are read before a store is opened.
+        # Read local files before opening a store.
         self._sources: list[Source] = [
             source(crawler, settings, self.files.parse, crawl.default_agent)
             for source in load_needed(SOURCES, settings)
         ]
-        #: The client of the store, or `None` if nothing is stored beyond the process.
+        #: The store's client, or `None` if files are only kept in memory.
         self.store: CacheClient | None = self._open_store()
         self._fetcher = Fetcher(crawler, settings, crawl, self.files, self.store)
-        #: The fetches under way.
+        #: The fetches in progress.
         self.pending: PendingFetches = self._fetcher.pending
         #: Sends robots.txt requests.
         self.download: Downloader = self._fetcher.download
@@ -62,8 +62,8 @@ class RobotsService:
         self.memory: MemoryCache = self._fetcher.memory
 
     def _open_store(self) -> CacheClient | None:
-        """Open the store of ROBOTS_CACHE, if there is one."""
-        # Offline the HTTP cache may have old files, which no other crawl may get.
+        """Open the ROBOTS_CACHE store, if there is one."""
+        # In an offline replay, files in the HTTP cache may be old, so don't share them.
         if self._crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
             return None
         with explain_store_errors(self._settings.cache):
@@ -74,14 +74,14 @@ class RobotsService:
         return CacheClient(store, name, self._settings, runtime=self._runtime, count=self._count)
 
     async def robots(self, url: str) -> OriginPolicy:
-        """Return the policy of the origin of a URL; fetch its robots.txt if it is not cached.
+        """Return the policy for a URL's origin, fetching its robots.txt if it isn't cached.
 
-        It shares memory and fetches with the crawl. Await it in a spider's callback, under any
-        reactor or none. If it is cancelled, the fetch continues for others.
+        Memory and fetches are shared with the crawl. Await this in a spider callback, with any
+        reactor or none. If it is cancelled, the fetch continues for other callers.
 
-        :param url: absolute, of a scheme that is obeyed: http, https, ftp, gemini, or one from
+        :param url: an absolute URL with a supported scheme: http, https, ftp, gemini, or one from
             ROBOTS_SCHEMES.
-        :raises ValueError: another scheme, or no valid authority.
+        :raises ValueError: the scheme isn't supported, or there is no valid authority.
         :raises RobotsUndecided: the spider was closed first.
         """
         origin = Origin.of(url, self._settings.schemes)
@@ -91,7 +91,7 @@ class RobotsService:
         return await self.get(origin)
 
     async def get(self, origin: Origin) -> OriginPolicy:
-        """Return the policy of an origin; fetch its robots.txt if it is not cached.
+        """Return an origin's policy, fetching its robots.txt if it isn't cached.
 
         :raises RobotsUndecided: the spider was closed first.
         """
@@ -101,18 +101,18 @@ class RobotsService:
         return robots
 
     async def sitemaps(self, url: str) -> list[str]:
-        """Return the sitemaps that the robots.txt of a URL names, in its order and each once.
+        """Return the sitemaps listed in the robots.txt for a URL, in order and without duplicates.
 
-        They are absolute URLs of http, https or the file's own scheme; relative ones are read
-        against the URL of the robots.txt. Of more than 1,000 Sitemap records the first 1,000 count.
+        They are absolute URLs with http, https or the file's own scheme. Relative ones are resolved
+        against the robots.txt URL. Only the first 1,000 Sitemap records are used.
 
-        :param url: as for `robots`, which has the same errors.
+        :param url: same as for `robots`, which raises the same errors.
         """
         robots = await self.robots(url)
         return sitemap_urls(robots.sitemaps[:_MAX_SITEMAPS], robots.origin.robots_url)
 
     def cached(self, origin: Origin) -> OriginPolicy | None:
-        """Return the policy of an origin if its robots.txt is in memory and fresh, or `None`."""
+        """Return an origin's policy if its robots.txt is in memory and fresh, or `None`."""
         robots = self.known(origin)
         if robots is None or self._runtime.clock() >= robots.validity.fresh_until:
             return None
@@ -126,13 +126,13 @@ class RobotsService:
         stale_for: float = 0.0,
         counted: bool = True,
     ) -> OriginPolicy | None:
-        """Return the policy of an origin, or `None` if its robots.txt has to be fetched first.
+        """Return an origin's policy, or `None` if its robots.txt has to be fetched first.
 
         A file is known while it is fresh, and for `Crawl.known_for` seconds after its fetch.
 
-        :param request: the request to judge; its route may have failed.
-        :param stale_for: seconds for which the file is still known after that.
-        :param counted: whether this look-up is counted in the stats.
+        :param request: the request to judge, because its route may have failed.
+        :param stale_for: number of seconds after that during which the file is still known.
+        :param counted: whether to count this lookup in the stats.
         """
         if self._sources:
             exception = self.exception_of(origin)
@@ -149,12 +149,12 @@ class RobotsService:
         return robots
 
     def is_known(self, origin: Origin) -> bool:
-        """Return whether any request of an origin can be judged without a fetch."""
+        """Return whether any request for an origin can be judged without a fetch."""
         robots = self.known(origin, counted=False)
         return robots is not None and (robots.for_all_routes or not self.routes.are_used)
 
     def _is_expired(self, robots: OriginPolicy, now: float) -> bool:
-        """Return whether a policy has to be fetched again; see `known`."""
+        """Return whether a policy has to be fetched again (see `known`)."""
         if now < robots.validity.fresh_until:
             return False
         return now >= robots.fetched + self._crawl.known_for(robots.origin)
@@ -162,12 +162,12 @@ class RobotsService:
     def _policy_by_route(
         self, origin: Origin, robots: OriginPolicy | None, request: Request | None
     ) -> OriginPolicy | None:
-        """Return the policy of an origin, or the failure of a request's route if that is newer.
+        """Return an origin's policy, or the failure of a request's route if that is newer.
 
-        A file is the same by every route, but a failure only holds for the route that failed.
+        A file is the same for all routes, but a failure only applies to the route that failed.
 
-        :param robots: the policy of the origin, or `None` if there is none.
-        :returns: `None` if robots.txt has to be fetched by this route.
+        :param robots: the origin's policy, or `None` if there is none.
+        :returns: `None` if robots.txt has to be fetched using this route.
         """
         route = self.routes.of(request)
         failure = self._fetcher.failed_routes.get((origin, route))
@@ -181,7 +181,7 @@ class RobotsService:
         return robots
 
     def exception_of(self, origin: Origin) -> OriginPolicy | None:
-        """Return the policy of an origin if the user made an exception for it, or `None`."""
+        """Return an origin's policy if the user made an exception for it, or `None`."""
         for source in self._sources:
             robots = source.robots(origin)
             if robots is not None:
@@ -189,11 +189,11 @@ class RobotsService:
         return None
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
-        """Start, or join, the fetch of an origin's robots.txt.
+        """Start fetching an origin's robots.txt, or join a fetch in progress.
 
-        Wait for its `result`, which is `None` if the spider is closed first.
+        Await its `result`, which is `None` if the spider is closed first.
 
-        :param request: the request that the file is fetched for, by whose route; or `None`.
+        :param request: the request that needs the file. Its route is used. May be `None`.
         """
         exception = self.exception_of(origin)
         if exception is not None or _scrapy.is_closing(self._crawler):
@@ -213,20 +213,20 @@ class RobotsService:
             robots = await fetch.result()
             if robots is None or fetch.route == route:
                 return robots
-            # The fetch was started for a request with another route. Its failure says nothing
-            # about this request.
+            # The fetch was started for a request with another route, so its failure doesn't
+            # apply to this request.
             failure = self._fetcher.failed_routes.get((origin, fetch.route))
             if robots.for_all_routes and robots is not failure:
                 return robots
 
     def tick(self) -> None:
-        """Interrupt attempts that take too long, and all when the crawl ends."""
+        """Interrupt attempts that take too long, or all of them when the crawl ends."""
         if _scrapy.is_closing(self._crawler):
             self.files.stop()
         self.pending.tick()
 
     async def close(self) -> None:
-        """End all fetches, write what is left within two seconds, and close the store."""
+        """Cancel all fetches, write pending entries for up to two seconds, and close the store."""
         self.pending.cancel_all()
         self.files.stop()
         if self.store is not None:
@@ -234,5 +234,5 @@ class RobotsService:
 
 
 def undecided_error(origin: Origin) -> RobotsUndecided:
-    """Return the error of a request that is undecided when the crawl ends."""
+    """Return the error for a request that is still undecided when the crawl ends."""
     return RobotsUndecided(f"the spider closed before {origin.robots_url} was there")

@@ -1,7 +1,7 @@
-"""Sources of a robots.txt besides its site.
+"""Sources for a robots.txt other than its site.
 
-`leaves.py` says what loads which source. Scrapy's HTTP cache stores responses for robots.txt and
-returns them in an offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent.
+`leaves.py` defines which setting loads which source. Scrapy's HTTP cache stores robots.txt
+responses and returns them in offline replays (HTTPCACHE_IGNORE_MISSING), where nothing is sent.
 """
 
 import contextlib
@@ -23,59 +23,59 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Headers that describe a transfer and would be wrong for the decoded body that is stored.
+# Headers that describe the transfer, so they don't match the decoded body that is stored.
 _TRANSFER_HEADERS = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
-# Headers of a stored response that count. Headers about its age would cause another fetch.
+# Headers to keep from a stored response. Headers about its age would trigger another fetch.
 _FILE_HEADERS = ("Content-Encoding", "Location")
 
 
 class Source(Protocol):
-    """A source that needs no request, such as the user's exceptions."""
+    """A source that doesn't need a request, such as the user's exceptions."""
 
     def robots(self, origin: Origin) -> OriginPolicy | None:
-        """Return what governs an origin, or `None` if its site is asked."""
+        """Return the policy for an origin, or `None` to fetch the file from its site."""
 
 
 class HttpCache:
-    """The HTTP cache of a crawl, which is off unless HTTPCACHE_ENABLED is set.
+    """A crawl's HTTP cache, which is off unless HTTPCACHE_ENABLED is set.
 
-    :param crawler: its engine need not exist yet.
+    :param crawler: its engine doesn't have to exist yet.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
         self._settings = settings
-        #: Whether nothing may be sent.
+        #: True if no requests may be sent.
         self.offline: bool = crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING")
         self._runtime = Runtime()
-        # Whether it was logged that a file was missing, old, or could not be stored: each is logged
-        # once, because it may concern every site.
+        # Whether we have logged that a file is missing, old, or couldn't be stored. Each is only
+        # logged once, because it may affect all sites.
         self._logged_missing = False
         self._logged_old = False
         self._logged_failure = False
 
     @cached_property
     def _policy_and_storage(self) -> tuple[Any, Any] | None:
-        """Policy and storage, or `None` without a cache."""
+        """The cache's policy and storage, or `None` if there is no cache."""
         return _scrapy.cache_of(self._crawler)
 
     def store(self, url: str, response: Response, body: bytes) -> None:
-        """Store a response that has rules, or says that there are none, if the policy allows that.
+        """Store a response that contains rules, or means that there are none, if the policy allows.
 
         :param url: the URL that was requested.
-        :param body: the body of the response, without content coding.
+        :param body: the decoded body of the response.
         """
         status = self._settings.schemes[url.partition(":")[0]].http_status(response.status)
         says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
         if self._policy_and_storage is None or says_nothing or not 200 <= status < 500:
             return
         policy, storage = self._policy_and_storage
-        # The request that was sent may have credentials for a proxy, which must not be stored.
+        # The request that was sent may contain proxy credentials, which must not be stored.
         request = Request(url)
         stored = response.replace(body=body, flags=[])
         for name in _TRANSFER_HEADERS:
             stored.headers.pop(name, None)
-        # The middleware of the cache adds this header, too, because policies need it.
+        # Like HttpCacheMiddleware, add this header, because policies need it.
         stored.headers.setdefault(b"Date", formatdate(usegmt=True))
         try:
             cacheable = policy.should_cache_response(stored, request)
@@ -87,9 +87,9 @@ class HttpCache:
                 logger.warning("Cannot store %s in the HTTP cache", url, exc_info=True)
 
     def stored_response(self, url: str) -> Response | None:
-        """Return the stored response for a URL, at any age, or `None` if there is none.
+        """Return the stored response for a URL, however old, or `None` if there is none.
 
-        This is for offline replays, in which nothing can be fetched (HTTPCACHE_IGNORE_MISSING).
+        Used in offline replays, where nothing can be fetched (HTTPCACHE_IGNORE_MISSING).
         """
         request = Request(url)
         response: Response | None = None
@@ -103,7 +103,7 @@ class HttpCache:
         if response is None:
             self._log_missing(url)
             return None
-        stored = request.meta.get("cache_timestamp")  # the storage adds this key
+        stored = request.meta.get("cache_timestamp")  # set by the storage
         self._note_age(url, stored)
         headers = {name: response.headers.getlist(name) for name in _FILE_HEADERS}
         return response.replace(headers=headers)
@@ -121,9 +121,9 @@ class HttpCache:
         )
 
     def _note_age(self, url: str, stored: float | None) -> None:
-        """Log once that a stored robots.txt is older than a crawl would use it.
+        """Log once if a stored robots.txt is older than a crawl would normally accept.
 
-        :param stored: its time in seconds since 1970, or `None` before Scrapy 2.19.
+        :param stored: when it was stored, in seconds since the epoch, or `None` before Scrapy 2.19.
         """
         max_age = self._settings.cache_max_age
         is_old = stored is not None and self._runtime.date() - stored > max_age
@@ -145,7 +145,7 @@ class HttpCache:
             reason = "its meta has dont_cache"
         else:
             policy, storage = self._policy_and_storage
-            probe = request.copy()  # a policy writes conditions into the request
+            probe = request.copy()  # a policy adds conditional headers to the request
             # HttpCacheMiddleware gets the same exception and sends nothing.
             with contextlib.suppress(Exception):
                 if not policy.should_cache_request(probe):
