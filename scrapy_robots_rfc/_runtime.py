@@ -1,4 +1,4 @@
-"""Tasks, timers, waiters, threads and clocks: for asyncio, another reactor, or none."""
+"""Tasks, timers, waiters, threads and clocks that work with asyncio, any reactor or none."""
 
 import asyncio
 import contextlib
@@ -19,17 +19,17 @@ from twisted.python.failure import Failure
 
 _T = TypeVar("_T")
 
-#: Raised when an answer is late; third-party download handlers raise the last two.
+#: Raised when a response takes too long. The last two come from third-party download handlers.
 LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
 
-#: Raised inside a coroutine that was cancelled; Twisted's is a subclass of `Exception`.
+#: Raised inside a cancelled coroutine. Twisted's error is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
 
-# Longest time ahead in seconds, some thirty years: `time.localtime` fails for later dates.
+# Maximum seconds ahead, about thirty years, because `time.localtime` fails for very late dates.
 _LONGEST = 1e9
 
 
-# The descriptor limit of a process that has none.
+# The descriptor limit to assume if the process has no limit.
 _NO_LIMIT = 1 << 20
 
 
@@ -37,11 +37,11 @@ class Cancellable(Protocol):
     """A task or a timer."""
 
     def cancel(self) -> object:
-        """End it, unless it has ended."""
+        """Cancel it, unless it has finished."""
 
 
 class Waiter(Generic[_T]):
-    """A value that one coroutine waits for."""
+    """A value that a single coroutine can wait for."""
 
     __slots__ = ("_value",)
 
@@ -56,7 +56,7 @@ class Waiter(Generic[_T]):
         return self._value.__await__()
 
     def resolve(self, value: _T) -> None:
-        """Set the value, unless the waiter was cancelled or has a value."""
+        """Set the value, unless the waiter was cancelled or already has a value."""
         if isinstance(self._value, Deferred):
             if not self._value.called:
                 self._value.callback(value)
@@ -67,14 +67,14 @@ class Waiter(Generic[_T]):
 class Runtime:
     """Tasks, timers and clocks."""
 
-    # Running tasks. Without this the garbage collector could remove them: an event loop has only
-    # weak references to them, and nothing refers to a Deferred.
+    # Running tasks. Without these references they could be garbage-collected, because an event
+    # loop only holds weak references to tasks, and nothing refers to a Deferred.
     _tasks: ClassVar[set[Cancellable]] = set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
-        """Run a coroutine that handles its own errors as a task.
+        """Run a coroutine as a task. The coroutine has to handle its own errors.
 
-        It starts in the next turn of the reactor.
+        It starts in the next reactor iteration.
         """
         if is_asyncio_available():  # Scrapy's `deferred_from_coro` takes twice as long
             task = asyncio.get_event_loop().create_task(coroutine)
@@ -96,20 +96,20 @@ class Runtime:
             await self.sleep(0)
             await coroutine
         finally:
-            coroutine.close()  # it has not begun if the task was cancelled at once
+            coroutine.close()  # needed if the task was cancelled before it started
 
     def forget_cancellation(self) -> None:
-        """Let the current task continue, although it was cancelled."""
+        """Let the current task continue even though it was cancelled."""
         task = asyncio.current_task() if is_asyncio_available() else None
         if task is not None:
             task.uncancel()
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        """Call a function after some seconds."""
+        """Call a function after a delay in seconds."""
         return call_later(delay, function)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for some seconds."""
+        """Wait for the given number of seconds."""
         waiter: Waiter[None] = Waiter()
         timer = self.call_later(seconds, partial(waiter.resolve, None))
         try:
@@ -117,18 +117,18 @@ class Runtime:
         finally:
             timer.cancel()
 
-    #: Seconds on a clock that never goes back.
+    #: Seconds from a clock that never goes backwards.
     clock: Callable[[], float] = staticmethod(time.monotonic)
 
     def utc(self) -> datetime.time:
-        """Return the time of day in UTC."""
+        """Return the current UTC time of day."""
         return datetime.datetime.now(datetime.UTC).time()
 
-    #: Seconds since 1970, on the clock that dates are made with.
+    #: Seconds since the epoch, from the same clock used to generate dates.
     date: Callable[[], float] = staticmethod(time.time)
 
     def local_time_in(self, seconds: float) -> str:
-        """Return the local time in some seconds, with the date if that is another day."""
+        """Format the local time that many seconds from now, with the date if it isn't today."""
         now = self.date()
         today = time.localtime(now)
         then = time.localtime(now + min(seconds, _LONGEST))
@@ -136,9 +136,9 @@ class Runtime:
 
 
 def descriptor_limit() -> int:
-    """Return how many files and sockets the process may have open."""
+    """Return the maximum number of files and sockets that the process may open."""
     try:
-        import resource  # noqa: PLC0415 - not on every platform
+        import resource  # noqa: PLC0415 - not available on all platforms
     except ImportError:
         return _NO_LIMIT
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -146,17 +146,17 @@ def descriptor_limit() -> int:
 
 
 def _unless_cancelled(failure: Failure) -> None:
-    """Ignore that a task was cancelled; Twisted logs any other error."""
+    """Ignore the cancellation of a task. Twisted logs any other error."""
     failure.trap(*CANCELLED)  # type: ignore[no-untyped-call]  # Twisted's
 
 
 class Threads:
-    """Daemon threads for blocking calls; each is started when it is needed.
+    """Daemon threads for blocking calls, started on demand.
 
-    `concurrent.futures` and Twisted wait at exit for their threads, even for one that hangs.
+    On exit, `concurrent.futures` and Twisted would wait for their threads, even if one hangs.
 
-    :param count: maximum number of threads; further calls wait in a queue.
-    :param name: the name of the threads in a debugger.
+    :param count: maximum number of threads. Further calls wait in a queue.
+    :param name: the thread name, as shown in a debugger.
     """
 
     def __init__(self, count: int, runtime: Runtime, name: str) -> None:
@@ -169,12 +169,12 @@ class Threads:
         self._is_stopped = False
 
     async def call(self, function: Callable[[], _T], *, limit: float, cancels: bool = True) -> _T:
-        """Call a function on a thread and return what it returns, or raise what it raises.
+        """Call a function on a thread, and return its result or raise its exception.
 
-        :param limit: seconds to wait, including the time in the queue.
-        :param cancels: whether a call that has not begun by then is cancelled.
-        :raises TimeoutError: it took longer. A call that has begun continues, and its result is
-            ignored.
+        :param limit: maximum seconds to wait, including time in the queue.
+        :param cancels: whether to cancel a call that hasn't started by then.
+        :raises TimeoutError: the call took too long. If it has started, it continues, but its
+            result is ignored.
         """
         if self._is_stopped:
             raise TimeoutError("stopped")
@@ -185,12 +185,12 @@ class Threads:
         on_this_thread = _to_this_thread()
 
         def job() -> None:
-            if result.set_running_or_notify_cancel():  # otherwise its caller has given up
+            if result.set_running_or_notify_cancel():  # otherwise the caller has given up
                 try:
                     result.set_result(function())
-                except CANCELLED as error:  # otherwise the caller would seem to be cancelled
+                except CANCELLED as error:  # otherwise the caller would look cancelled
                     result.set_exception(RuntimeError(f"cancelled ({type(error).__name__})"))
-                except Exception as error:  # noqa: BLE001 - raised again for the caller
+                except Exception as error:  # noqa: BLE001 - re-raised in the caller
                     result.set_exception(error)
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     on_this_thread(partial(ended.resolve, None))
@@ -211,7 +211,7 @@ class Threads:
             timer.cancel()
 
     def stop(self) -> None:
-        """Let the threads end when the queue is empty; who waits for a call gets TimeoutError."""
+        """Let the threads exit when the queue is empty. Pending calls raise TimeoutError."""
         self._is_stopped = True
         for waiter in list(self._waiting):
             waiter.resolve(None)
@@ -219,12 +219,12 @@ class Threads:
             self._jobs.put(None)
 
     async def close(self, last: Callable[[], object], *, limit: float) -> None:
-        """Stop, and call a last function when all earlier calls have ended.
+        """Stop, and call one last function when all earlier calls have finished.
 
-        :param limit: seconds to wait for that.
-        :raises TimeoutError: it took longer. The function is still called when they end.
+        :param limit: maximum seconds to wait for that.
+        :raises TimeoutError: it took too long. The function is still called afterwards.
         """
-        for _ in range(self._started - 1):  # a thread that gets this has ended its calls
+        for _ in range(self._started - 1):  # a thread that gets this has finished its calls
             self._jobs.put(None)
         self._count = 1
         try:
@@ -238,9 +238,9 @@ class Threads:
 
 
 def _to_this_thread() -> Callable[[Callable[[], None]], object]:
-    """Return a function that calls another one on the thread of the event loop, from any thread."""
+    """Return a function that can be called on any thread to run another one on this thread."""
     if is_asyncio_available():
         return asyncio.get_event_loop().call_soon_threadsafe
-    from twisted.internet import reactor  # noqa: PLC0415 - imported sooner it would be installed
+    from twisted.internet import reactor  # noqa: PLC0415 - importing it installs a reactor
 
-    return reactor.callFromThread  # type: ignore[no-any-return]  # a module to mypy
+    return reactor.callFromThread  # type: ignore[no-any-return]  # mypy sees a module

@@ -1,7 +1,8 @@
-"""The private names of Scrapy that we use, and all code that depends on them.
+"""All code that depends on private Scrapy names.
 
-Scrapy may change such a name at any time. If one is missing, what it serves is off, with one
-warning.
+Scrapy may change these names at any time. If one listed in `_LOST` is missing, the feature that
+needs it is disabled and a single warning is logged. The names in `READING` and `_SMALL_POOLS` are
+only compared with other names, so if Scrapy changes them, there is no warning.
 """
 
 import hashlib
@@ -17,10 +18,10 @@ from scrapy.pqueues import ScrapyPriorityQueue
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: A private object of Scrapy, or a user's replacement for it.
+#: A private Scrapy object, or a third-party replacement for it.
 Private: TypeAlias = Any
 
-# What is lost -> the private names that it needs. All of them exist in Scrapy 2.15.0 and 2.19.0.
+# Lost feature -> the private names that it requires. All of them exist in Scrapy 2.15.0 and 2.19.0.
 _LOST: Mapping[str, tuple[str, ...]] = {
     "A crawl that is stopped waits for robots.txt files, and is woken every 5 s only": (
         "ExecutionEngine._slot",
@@ -57,32 +58,32 @@ _LOST: Mapping[str, tuple[str, ...]] = {
         "ScrapyPriorityQueue._start_queues",
     ),
 }
-#: Private name -> what is lost without it.
+#: Private name -> the feature that is lost without it.
 PRIVATE: Mapping[str, str] = {key: lost for lost, keys in _LOST.items() for key in keys}
-# Private name -> the attribute.
+# Private name -> attribute name.
 _ATTRIBUTES = {key: key.partition(".")[2] for key in PRIVATE}
 
-#: Sent after a robots.txt was parsed, from Scrapy 2.18 on; `None` before.
+#: Signal sent after a robots.txt was parsed. `None` before Scrapy 2.18.
 ROBOTS_PARSED: object | None = getattr(signals, "robots_parsed", None)
-#: The method in which Scrapy's handlers without a reactor read an answer; it is found in
-#: tracebacks, and not called.
+#: The method where Scrapy's reactorless handlers read a response. We don't call it, but only look
+#: for it in tracebacks.
 READING = "_read_response"
 
-# Download handlers with at most CONCURRENT_REQUESTS connections; those without a reactor.
+# Scrapy's reactorless download handlers, which open at most CONCURRENT_REQUESTS connections.
 _SMALL_POOLS = ("downloader.handlers._aiohttp.", "downloader.handlers._httpx.")
 
-# The commands that bring a `start` of their own; view is a kind of fetch.
+# Commands that replace `start`. The view command is a subclass of fetch.
 _ASK_ONCE = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")
 
-# Crawl -> the losses that were logged.
+# Crawl -> the lost features that were already logged.
 _WARNED: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 
 
 def _get(crawler: Crawler, owner: Private, key: str) -> Private:
-    """Look up a private attribute; if it is missing, warn once and return `None`.
+    """Return a private attribute. If it is missing, warn once and return `None`.
 
-    :param owner: an object of the class that the name belongs to, or of a class that has replaced
-        it; `None` if that object is missing, too.
+    :param owner: an instance of the class that the name belongs to, or of a class that replaces
+        it, or `None` if there is no such object.
     """
     if owner is None:
         return None
@@ -94,7 +95,7 @@ def _get(crawler: Crawler, owner: Private, key: str) -> Private:
 
 
 def _warn(crawler: Crawler, key: str) -> None:
-    """Warn once in a crawl about what is lost without a private name."""
+    """Warn once per crawl about the feature that is lost without a private name."""
     warned = _WARNED.setdefault(crawler, set())
     lost = PRIVATE[key]
     if lost not in warned:
@@ -112,40 +113,40 @@ def _downloader(crawler: Crawler) -> Private:
 
 
 def _slots(crawler: Crawler) -> dict[str, Private]:
-    """Return the slots of the downloader, by name."""
+    """Return the downloader's slots by name."""
     slots: dict[str, Private] | None = _get(crawler, _downloader(crawler), "Downloader.slots")
-    return {} if slots is None else slots  # an empty one will be filled
+    return {} if slots is None else slots  # keep an empty dict, which will be filled later
 
 
 def is_closing(crawler: Crawler) -> bool:
-    """Return whether the spider is being closed, or is closed.
+    """Return whether the spider is closing or closed.
 
-    `spider_closed` is sent only once no requests are in progress.
+    The `spider_closed` signal is too late for this: it is sent when no requests are in progress.
     """
     slot = _slot(crawler)
-    if slot is None:  # the engine has a slot only while a spider is open
+    if slot is None:  # the engine only has a slot while a spider is open
         return hasattr(crawler.engine, "_slot")
     return _get(crawler, slot, "_Slot.closing") is not None
 
 
 def wake_engine(crawler: Crawler) -> None:
-    """Make the engine ask the scheduler for requests soon, unless the spider is closed."""
+    """Make the engine request more from the scheduler soon, unless the spider is closed."""
     nextcall = _get(crawler, _slot(crawler), "_Slot.nextcall")
     if nextcall is not None:
         nextcall.schedule()
 
 
 def is_under_way(crawler: Crawler, request: Request) -> bool:
-    """Return whether the downloader, or one of its middlewares, has a request.
+    """Return whether a request is in the downloader or one of its middlewares.
 
-    True if that is unknown.
+    Also return True if that is unknown.
     """
     active = _get(crawler, _downloader(crawler), "Downloader.active")
     return active is None or request in active
 
 
 def page_counter(crawler: Crawler) -> Callable[[str], int]:
-    """Return a function that counts the pages of a downloader slot that are under way."""
+    """Return a function that counts the pages in progress in a downloader slot."""
     slots = _slots(crawler)
 
     def count(key: str) -> int:
@@ -156,20 +157,20 @@ def page_counter(crawler: Crawler) -> Callable[[str], int]:
 
 
 def requests_in_downloader(crawler: Crawler) -> list[Request]:
-    """Return the requests in the slots of the downloader, which have passed all middlewares."""
+    """Return the requests in downloader slots. They have passed all middlewares."""
     slots = _slots(crawler).values()
     return [request for slot in slots for request in _get(crawler, slot, "Slot.active") or ()]
 
 
 def slot_delay(crawler: Crawler, slot: str) -> float:
-    """Return the seconds that settings or AutoThrottle put between two requests of a slot."""
+    """Return a slot's delay between requests in seconds, as set by settings or AutoThrottle."""
     return _get(crawler, _slots(crawler).get(slot), "Slot.delay") or 0.0
 
 
 def has_small_pool(crawler: Crawler) -> bool:
-    """Return whether a handler has CONCURRENT_REQUESTS connections for pages and robots.txt files.
+    """Return whether pages and robots.txt files share a pool of CONCURRENT_REQUESTS connections.
 
-    Scrapy's handlers for aiohttp and httpx have, and cannot have more.
+    This is the case for Scrapy's aiohttp and httpx handlers, whose pools cannot be enlarged.
     """
     handlers = crawler.settings.getwithbase("DOWNLOAD_HANDLERS")
     paths = f"{handlers.get('http')} {handlers.get('https')}"
@@ -177,11 +178,11 @@ def has_small_pool(crawler: Crawler) -> bool:
 
 
 def allow_one_more(crawler: Crawler) -> Callable[[], None]:
-    """Let the downloader have one request more than CONCURRENT_REQUESTS.
+    """Allow one more request in the downloader than CONCURRENT_REQUESTS.
 
-    Otherwise slow robots.txt files would stop the crawl.
+    Otherwise slow robots.txt files would block the crawl.
 
-    :returns: a function that undoes it.
+    :returns: a function that undoes this.
     """
     downloader = _downloader(crawler)
     if not _get(crawler, downloader, "Downloader.total_concurrency"):  # 0 means no limit
@@ -199,14 +200,14 @@ def allow_one_more(crawler: Crawler) -> Callable[[], None]:
 
 
 def is_queued(crawler: Crawler, request: Request) -> bool:
-    """Return whether a request is in the queue of its downloader slot."""
+    """Return whether a request is in its downloader slot's queue."""
     return _find(_queue_of(crawler, request), request) is not None
 
 
 def remove_from_queue(crawler: Crawler, request: Request) -> bool:
-    """Remove a cancelled request from the queue of its downloader slot: Scrapy would send it.
+    """Remove a cancelled request from its downloader slot's queue, because Scrapy would send it.
 
-    :returns: whether it was there.
+    :returns: whether it was in the queue.
     """
     queue = _queue_of(crawler, request)
     found = _find(queue, request)
@@ -216,7 +217,7 @@ def remove_from_queue(crawler: Crawler, request: Request) -> bool:
 
 
 def _queue_of(crawler: Crawler, request: Request) -> Private:
-    """Return the queue of the downloader slot of a request."""
+    """Return the queue of a request's downloader slot."""
     slot = _slots(crawler).get(request.meta.get("download_slot", ""))
     return _get(crawler, slot, "Slot.queue") or ()
 
@@ -226,14 +227,14 @@ def _find(queue: Private, request: Request) -> Private:
 
 
 def handler_of(crawler: Crawler, scheme: str) -> Private:
-    """Return the download handler of a scheme, or `None` if it is unavailable."""
+    """Return the download handler for a scheme, or `None` if it is unavailable."""
     handlers = _get(crawler, _downloader(crawler), "Downloader.handlers")
     find = _get(crawler, handlers, "DownloadHandlers._get_handler")
     return None if find is None else find(scheme)
 
 
 def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
-    """Return policy and storage of the HTTP cache, or `None` if it is off or does not show them."""
+    """Return the HTTP cache's policy and storage, or `None` if it is off or doesn't have them."""
     middleware = crawler.get_downloader_middleware(HttpCacheMiddleware)
     policy = _get(crawler, middleware, "HttpCacheMiddleware.policy")
     storage = _get(crawler, middleware, "HttpCacheMiddleware.storage")
@@ -241,13 +242,13 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
 
 
 def is_one_page_command(crawler: Crawler) -> bool:
-    """Return whether a user waits for one page, in a command of Scrapy or in its shell."""
+    """Return whether this is a single-page Scrapy command or a fetch in Scrapy's shell."""
     module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
     return module in _ASK_ONCE or _get(crawler, crawler, "Crawler.crawling") is False
 
 
 def path_safe(crawler: Crawler, text: str) -> str:
-    """Return the name of a folder for a key of a queue, as Scrapy's own queue names it."""
+    """Return the folder name for a queue key, which is the same as in Scrapy's own queue."""
     from scrapy import pqueues  # noqa: PLC0415 - the private name may be missing
 
     find: Callable[[str], str] | None = getattr(pqueues, "_path_safe", None)
@@ -259,15 +260,15 @@ def path_safe(crawler: Crawler, text: str) -> str:
 
 
 def start_queues(queue: ScrapyPriorityQueue) -> Mapping[int, Private]:
-    """Return the queues of start requests in one of Scrapy's queues, by their priority."""
+    """Return the start request queues in one of Scrapy's queues, by priority."""
     return _get(queue.crawler, queue, "ScrapyPriorityQueue._start_queues") or {}
 
 
 def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
     """Return the file name and the queue that `pop` will read next, or `None` if all are empty.
 
-    `ScrapyPriorityQueue.peek` differs: it prefers start requests, and it fails where `pop`
-    continues with another priority.
+    This differs from `ScrapyPriorityQueue.peek`, which prefers start requests and fails in cases
+    where `pop` continues with another priority.
     """
     queues = queue.queues
     starts = start_queues(queue)
@@ -290,6 +291,6 @@ def peek(queue: ScrapyPriorityQueue) -> Request | None:
             return None
         _, downstream = name_and_queue
         request: Request | None = downstream.peek()
-    except Exception:  # noqa: BLE001 - no `peek`, a damaged file, a callback that is gone
+    except Exception:  # noqa: BLE001 - no `peek`, a damaged file or a missing callback
         return None
     return request

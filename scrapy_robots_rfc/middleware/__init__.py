@@ -1,1 +1,1 @@
-"""What meets Scrapy's requests: the downloader middleware, and what belongs to it."""
+"""The downloader middleware and its helpers."""

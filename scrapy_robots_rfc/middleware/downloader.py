@@ -1,9 +1,9 @@
-"""RfcRobotsTxtMiddleware handles each request: it lets it through, makes it wait, or drops it.
+"""RfcRobotsTxtMiddleware, which lets each request through, makes it wait, or drops it.
 
-A request from the scheduler is judged at once, since its robots.txt was known when it was handed
-out. Only requests that did not pass the scheduler, or were changed since, wait here. See
-`scheduling/` for the others, `fetching/` for robots.txt files, and `enforcement.py` for what
-follows from a decision.
+A request from the scheduler is usually judged immediately, because its robots.txt was known when it
+was handed out. A request waits here only if it bypassed the scheduler or something has changed
+since. See `scheduling/` for requests in the scheduler, `fetching/` for robots.txt files, and
+`enforcement.py` for how decisions are applied.
 """
 
 import logging
@@ -41,24 +41,23 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: What `process_request` may return, as a value or later.
+#: The return type of `process_request`, which may be a coroutine.
 _Result: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
 
-# Maximum number of authorities whose origin is remembered, so that it is not parsed for each
-# request.
+# Maximum number of authorities to cache origins for, so that not every request is parsed.
 _MAX_ORIGINS = 10_000
 
-#: How long, in seconds, a request that was handed out may still be judged by a stale file.
+#: Seconds during which a request that was handed out may still be judged using a stale file.
 STALE_FOR = 60.0
 
 
 class RfcRobotsTxtMiddleware(GateKeeper):
-    """Downloader middleware that obeys robots.txt as RFC 9309 defines it.
+    """Downloader middleware that obeys robots.txt according to RFC 9309.
 
-    :param crawler: the crawl; the settings of this package are read here, once.
+    :param crawler: the crawl. Our settings are read once, in the constructor.
     :raises NotConfigured: ROBOTSTXT_OBEY is false.
-    :raises SettingError: a setting, or the spider's `robotstxt_user_agent`, is not accepted.
-    :raises StoreError: the store of ROBOTS_CACHE cannot work.
+    :raises SettingError: a setting, or the spider's `robotstxt_user_agent`, is invalid.
+    :raises StoreError: the ROBOTS_CACHE store cannot be used.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -71,15 +70,15 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         schemes = self._settings.schemes
         self._origins = lru_cache(_MAX_ORIGINS)(partial(_origin_at, schemes))
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
-        # Leaves hear of the end after this middleware, which completes the sums then. They are made
-        # before a store is opened: their settings may be wrong.
+        # Leaves handle the end of the crawl after this middleware, which updates the totals first.
+        # They are created before a store is opened, because their settings may be invalid.
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
-        # Signals have weak references to them.
+        # Keep references, because signals only hold weak ones.
         self._leaves = [
             leaf(crawler, self._settings) for leaf in load_needed(LEAVES, self._settings)
         ]
-        #: The service for spiders, see docs/spiders.md.
+        #: The service for spiders (see docs/spiders.md).
         self.service: RobotsService = RobotsService(crawler, self._settings, self)
         share = None
         store = self.service.store
@@ -102,7 +101,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the middleware of a crawl."""
+        """Create the middleware for a crawl."""
         return cls(crawler)
 
     # A request, step by step.
@@ -110,10 +109,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def process_request(self, request: Request) -> _Result:
         """Let a request through, make it wait, or drop it.
 
-        This is not a coroutine function, so that a request whose file is cached does not pay for a
-        coroutine.
+        This isn't a coroutine function, to avoid the cost of a coroutine if the file is cached.
 
-        :raises RobotsDisallowed: it may not be fetched.
+        :raises RobotsDisallowed: the request may not be fetched.
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
         """
@@ -148,18 +146,18 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def known(
         self, origin: Origin, request: Request, *, counted: bool = True
     ) -> OriginPolicy | None:
-        """Return the policy that decides about a request, or `None` if it has to be fetched first.
+        """Return the policy for a request, or `None` if the robots.txt has to be fetched first.
 
-        :param counted: whether this look-up is counted in the stats.
+        :param counted: whether to count this lookup in the stats.
         """
         robots = self.service.known(origin, request, counted=counted)
         if robots is None and request in self.gate.handed_out:
-            # Its file was known when it was handed out, and has expired since.
+            # Its file was known when it was handed out, but has expired since then.
             robots = self.service.known(origin, request, counted=counted, stale_for=STALE_FOR)
         return robots
 
     def _pace_robots_txt(self, request: Request) -> _Result:
-        """Let one of our robots.txt requests through when the turn of its site comes."""
+        """Let one of our robots.txt requests through when its site's turn comes."""
         self.user_agents.note_header(request)
         origin = self.origin_of(request)
         if origin is None or self._throttle.take(request, origin):
@@ -169,8 +167,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     async def _wait_with_robots_txt(self, request: Request, origin: Origin) -> None:
         """Wait for the site's turn.
 
-        The wait does not count against ROBOTS_TIMEOUT, and leaves room for other fetches. Otherwise
-        many redirects to one paced site would stop the fetches of all other sites.
+        The wait doesn't count against ROBOTS_TIMEOUT, and it leaves room for other fetches.
+        Otherwise many redirects to one paced site would block fetches for all other sites.
         """
         fetch: PendingFetch = request.meta[MARK].fetch
         fetch.waits_for_turn = True
@@ -182,7 +180,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self.service.pending.count_again(fetch)
 
     def _judge(self, request: Request, robots: OriginPolicy) -> _Result:
-        """Judge a request. If it is allowed, let it through when the turn of its site comes."""
+        """Judge a request. If it is allowed, let it through when its site's turn comes."""
         agent = self.user_agents.of(request)
         file = robots.file
         if file is not None and file.needs_thread(agent):
@@ -194,11 +192,11 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self.enforcement.conclude(request, robots, decision, reason)
         return None
 
-    # Waits of requests that did not wait in the scheduler.
+    # Waiting, for requests that didn't wait in the scheduler.
 
     async def _wait_for_file(self, request: Request, origin: Origin) -> Request | None:
-        """Wait for the robots.txt of a request, then judge it."""
-        self._throttle.release(request)  # the robots.txt request needs that turn
+        """Wait for a request's robots.txt, then judge the request."""
+        self._throttle.release(request)  # the robots.txt request needs the turn
         waiting = self._progress.waiting
         waiting[origin] += 1
         try:
@@ -214,14 +212,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     async def _wait_for_thread(
         self, request: Request, robots: OriginPolicy, file: ParsedRobots, agent: Agent
     ) -> Request | None:
-        """Wait until a large file is prepared for the agent of a request, then judge it."""
+        """Wait until a large file is prepared for a request's agent, then judge the request."""
         await self.service.files.prepare(file, agent)
         if file.needs_thread(agent) and is_closing(self._crawler):
             return self._return_or_fail(request, undecided_error(robots.origin))
         return await _result_of(self._judge(request, robots))
 
     async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:
-        """Wait for the turn of a request whose interval was not known before, then judge it."""
+        """Wait for the turn of a request whose interval wasn't known before, then judge it."""
         try:
             await self._throttle.wait_for_turn(request, robots.origin)
         except RobotsUndecided as error:
@@ -229,9 +227,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         return await _result_of(self._judge(request, robots))
 
     def _return_or_fail(self, request: Request, error: RobotsUndecided) -> Request:
-        """Return a request to the scheduler that handed it out, because the spider closes.
+        """Return a request to the scheduler that handed it out, because the spider is closing.
 
-        :raises RobotsUndecided: it did not come from the scheduler.
+        :raises RobotsUndecided: the request didn't come from the scheduler.
         """
         if request in self.gate.handed_out:
             return self.gate.return_request(request)
@@ -243,7 +241,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         parts = urlparse_cached(request)
         return self._origins(parts.scheme, parts.netloc)
 
-    # Called by `fetching/`, see `Crawl` there.
+    # Called by `fetching/` (see `Crawl` there).
 
     def robots_txt_answered(self, request: Request) -> None:
         """Check the headers of a robots.txt request that was sent, and start its interval."""
@@ -251,15 +249,15 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self._throttle.answered(request)
 
     def default_agent(self) -> Agent:
-        """Return the agent of a request that names none."""
+        """Return the agent for requests that don't name one."""
         return self.user_agents.default()
 
     def known_for(self, origin: Origin) -> float:
-        """Return the seconds for which a file is known after its fetch."""
+        """Return how many seconds after its fetch a file counts as known."""
         return self._throttle.sites.known_for(origin)
 
     def policy_changed(self, robots: OriginPolicy) -> None:
-        """Pace a site as its file asks the crawl's own agent."""
+        """Pace a site according to what its file requests for the crawl's own agent."""
         try:
             agent = self.default_agent()
         except Exception:  # noqa: BLE001 - raised again when a page is checked
@@ -267,14 +265,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self._throttle.note(robots, agent)
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
-        """Wake the origin of a fetch that has ended."""
+        """Wake the origin of a finished fetch."""
         self.gate.fetch_ended(fetch)
 
-    # The crawl begins and ends.
+    # Start and end of the crawl.
 
     def _spider_opened(self, spider: Spider) -> None:
-        """Check the product tokens and the attributes of the spider."""
-        self._tick()  # first, because the checks read the spider's properties, which may raise
+        """Check the spider's product tokens and attributes."""
+        self._tick()  # first, because the checks read spider properties, which may raise
         self.user_agents.check_tokens(spider)
         self._misspelt.check_spider(spider)
 
@@ -284,16 +282,16 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         for step in self._periodic:
             try:
                 step()
-            except Exception:  # the other steps must not depend on it
+            except Exception:  # still run the other steps
                 if step not in self._failed_steps:
                     self._failed_steps.add(step)
                     text = "Periodic maintenance failed, and will be retried every %g s"
                     logger.exception(text, TICK, extra={"spider": self._crawler.spider})
 
     async def _spider_closed(self) -> None:
-        """Close each part, even if another one raises.
+        """Close all components, even if some of them raise.
 
-        The leaves handle this signal after the first await, when all stats of the crawl are set.
+        The leaves handle this signal after the first await, when all of the crawl's stats are set.
         """
         if self._timer is not None:  # `spider_opened` may not have reached this middleware
             self._timer.cancel()
@@ -303,33 +301,33 @@ class RfcRobotsTxtMiddleware(GateKeeper):
                 closed: Any = close()
                 if isawaitable(closed):
                     await closed
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others must be closed
+            except Exception as error:  # noqa: BLE001 - still close the others
                 errors.append(error)
         if errors:
-            raise errors[0]  # Scrapy logs it; the others may follow from it
+            raise errors[0]  # Scrapy logs it; the others may be consequences
 
 
 def _origin_at(schemes: Mapping[str, Scheme], scheme: str, netloc: str) -> Origin | None:
-    """Return the origin of a scheme and an authority, or `None` if they have none."""
+    """Return the origin for a scheme and authority, or `None` if there is none."""
     parts = SplitResult(scheme, netloc.rpartition("@")[2], "", "", "")
     return Origin.of_parts(parts, schemes)
 
 
 async def _result_of(result: _Result) -> Request | None:
-    """Return a result of a step, or wait for it."""
+    """Return a step's result, awaiting it if necessary."""
     return await result if isawaitable(result) else result
 
 
 def robots_service(crawler: Crawler) -> RobotsService:
-    """Return the service of a running crawl: ``robots_service(self.crawler)`` in a spider.
+    """Return a running crawl's service. In a spider, use ``robots_service(self.crawler)``.
 
-    :raises RuntimeError: as `running_middleware`.
+    :raises RuntimeError: as for `running_middleware`.
     """
     return running_middleware(crawler).service
 
 
 def running_middleware(crawler: Crawler) -> RfcRobotsTxtMiddleware:
-    """Return the middleware of a running crawl, for other middlewares.
+    """Return a running crawl's middleware, for use by other middlewares.
 
     :raises RuntimeError: the crawl does not use `RfcRobotsTxtMiddleware`, does not obey robots.txt,
         or has not started.

@@ -1,6 +1,6 @@
-"""Act on a decision about a request: count it, log it, send the signal, raise the exception.
+"""Enforce decisions by updating stats, logging, sending signals and raising exceptions.
 
-`fetching/parsed.py` makes the decisions.
+The decisions are made in `fetching/parsed.py`.
 """
 
 import logging
@@ -22,7 +22,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Enforcement:
-    """Enforces the decisions of a crawl.
+    """Enforces a crawl's decisions.
 
     :param throttle: releases the turn of a dropped request.
     """
@@ -34,7 +34,7 @@ class Enforcement:
         self._signals_allowed = settings.report_allowed
         self._dry_run = settings.dry_run
         self._is_one_page_command = is_one_page_command(crawler)
-        #: Disallowed requests that a dry run lets through.
+        #: Disallowed requests that were let through in a dry run.
         self.let_through: WeakSet[Request] = WeakSet()
 
     def conclude(
@@ -66,11 +66,11 @@ class Enforcement:
     def drop(
         self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
     ) -> None:
-        """Drop a request or its response: count it, log it, send the signal and raise.
+        """Drop a request or its response. Count it, log it, send a signal, and raise an exception.
 
-        :param robots: the state of its origin, or `None` if it has no origin.
+        :param robots: the policy for its origin, or `None` if it doesn't have an origin.
         :raises RobotsDisallowed: always, except in a dry run.
-        :raises UnreachableError: instead, if the command for one page does not know robots.txt.
+        :raises UnreachableError: raised instead if a single-page command couldn't get robots.txt.
         """
         shown = request_text(request)
         spider = {"spider": self._crawler.spider}
@@ -109,5 +109,5 @@ class Enforcement:
 
 
 def request_text(request: Request) -> str:
-    """Return a request as text for log lines, without the credentials in its URL."""
+    """Format a request for log lines, without the credentials in its URL."""
     return f"<{request.method} {without_userinfo(request.url)}>"

@@ -1,7 +1,8 @@
-"""Judge the final URL of a page that a browser or an API fetched, which follows redirects itself.
+"""Judge the final URL of pages fetched by a browser or API that follows redirects itself.
 
-Scrapy's own redirects are requests of their own, and are judged before they are sent. A third-party
-handler or middleware may deliver a page from another URL than the one that was judged.
+When Scrapy follows a redirect, it creates a new request, which is judged before it is sent. But a
+third-party handler or middleware may return a page from a different URL than the one that was
+judged.
 """
 
 from collections.abc import Callable, Coroutine
@@ -26,18 +27,18 @@ from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
-#: Seconds that a page waits for the robots.txt of its final URL.
+#: Maximum seconds that a page waits for the robots.txt of its final URL.
 FETCH_TIME = 10.0
 
-#: Meta key that holds the judged URL until the response arrives. A plugin that sends the
-#: request to another URL copies it.
+#: Meta key that holds the judged URL until the response arrives. If a plugin sends the request to
+#: a different URL, it copies the key.
 JUDGED = "robots_judged_url"
 
 _Passed: TypeAlias = Coroutine[Any, Any, Response] | Response
 
 
 class Middleware(Protocol):
-    """RfcRobotsTxtMiddleware, as far as this module knows it."""
+    """The parts of RfcRobotsTxtMiddleware that are used here."""
 
     service: RobotsService
     user_agents: UserAgents
@@ -46,14 +47,14 @@ class Middleware(Protocol):
     process_response: Callable[[Request, Response], Any]
 
     def known(self, origin: Origin, request: Request) -> OriginPolicy | None:
-        """Return what a request is judged by, or `None` if its robots.txt has to be fetched."""
+        """Return the policy for a request, or `None` if its robots.txt has to be fetched."""
 
 
 class FinalUrls:
     """Drops pages whose final URL is disallowed.
 
-    It gives the middleware a `process_response`, which other crawls do without: Scrapy calls the
-    method for each response if the middleware has it.
+    It adds a `process_response` method to the middleware. Other crawls don't have it, because
+    Scrapy would call it for every response.
 
     :param middleware: judges requests before they are sent.
     """
@@ -70,13 +71,13 @@ class FinalUrls:
             middleware.process_response = self.process_response
 
     def process_request(self, request: Request) -> Any:  # noqa: ANN401
-        """Note the URL of a request, and let the middleware judge it."""
+        """Save a request's URL, and let the middleware judge the request."""
         if not request.meta.get("dont_obey_robotstxt"):
             request.meta[JUDGED] = request.url
         return self._judge_request(request)
 
     def process_response(self, request: Request, response: Response) -> _Passed:
-        """Let a response through, or judge its URL if that is not the URL that was judged.
+        """Let a response through, but judge its URL first if it differs from the judged one.
 
         :raises RobotsDisallowed: robots.txt disallows the URL of the response.
         """
@@ -101,7 +102,7 @@ class FinalUrls:
     async def _judge(self, request: Request, response: Response, origin: Origin) -> Response:
         """Return a response if its URL is allowed, or drop it.
 
-        :raises IgnoreRequest: if the URL is disallowed, or its robots.txt is not known in time.
+        :raises IgnoreRequest: if the URL is disallowed, or its robots.txt doesn't arrive in time.
         """
         agent = self._middleware.user_agents.of(request)
         robots = await self._robots_for(origin, request, agent)
@@ -115,12 +116,12 @@ class FinalUrls:
             if why is not None:
                 decision = decision._replace(origin=str(origin))
                 self._refuse(request, response.url, decision, why, robots)
-        return response  # allowed, or a dry run
+        return response  # allowed, or this is a dry run
 
     async def _robots_for(
         self, origin: Origin, request: Request, agent: Agent
     ) -> OriginPolicy | None:
-        """Fetch the robots.txt of an origin if needed, or return `None` if that takes too long."""
+        """Fetch an origin's robots.txt if needed, or return `None` if that takes too long."""
         robots = self._middleware.known(origin, request)
         if robots is None:
             fetch = self._middleware.service.fetch_for(origin, request)
@@ -132,17 +133,17 @@ class FinalUrls:
     async def _prepare(
         self, robots: OriginPolicy, file: ParsedRobots, agent: Agent
     ) -> OriginPolicy | None:
-        """Prepare a large file for an agent; return `None` if that takes too long."""
+        """Prepare a large file for an agent, or return `None` if that takes too long."""
         await self._middleware.service.files.prepare(file, agent)
         return None if file.needs_thread(agent) else robots
 
     async def _in_time(
         self, policy: Coroutine[Any, Any, OriginPolicy | None], origin: Origin
     ) -> OriginPolicy | None:
-        """Wait for the policy of an origin, or return `None` if that takes too long.
+        """Wait for an origin's policy, or return `None` if that takes too long.
 
-        If an attempt to fetch the robots.txt fails, return the policy after it, because further
-        attempts would take too long.
+        If an attempt to fetch the robots.txt fails, return the resulting policy, because retries
+        would take too long.
         """
         result: Waiter[OriginPolicy | None] = Waiter()
 
@@ -153,7 +154,7 @@ class FinalUrls:
         async def wait() -> None:
             result.resolve(await policy)
 
-        # Signals refer to it weakly, so it is disconnected when this coroutine ends.
+        # Signals hold weak references, so it is disconnected when this coroutine ends.
         self._crawler.signals.connect(stop_after_failure, signals.robots_attempted)
         task = self._runtime.spawn(wait())
         timer = self._runtime.call_later(FETCH_TIME, partial(result.resolve, None))
@@ -177,7 +178,7 @@ class FinalUrls:
         why: str,
         robots: OriginPolicy | None,
     ) -> None:
-        """Drop a page, and name the URL that it was redirected to."""
+        """Drop a page, and report which URL it was redirected to."""
         self._count(stats.FORBIDDEN_REDIRECTS)
         why = f"redirected to {shorten(without_userinfo(url))}; {why}"
         self._middleware.enforcement.drop(request, decision, Refusal(why), robots)

@@ -1,7 +1,7 @@
-"""Log which requests are waiting: from time to time during a crawl, and at its end.
+"""Log which requests are waiting, periodically during a crawl and once at its end.
 
-During a crawl the lines come at most once every LOGSTATS_INTERVAL, as Scrapy's own line of crawled
-pages does, and never if that is 0. Waits of less than five seconds are not mentioned.
+During a crawl, they are logged at most once every LOGSTATS_INTERVAL, like Scrapy's own log stats,
+and not at all if that setting is 0. Waits of less than five seconds are ignored.
 """
 
 import logging
@@ -19,19 +19,19 @@ from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds between two checks, and the shortest wait that is mentioned.
+#: Seconds between checks. Shorter waits aren't logged.
 MIN_WAIT = 5.0
 
-# Maximum number of paced sites that are checked for the longest wait, so that very many do not
+# Maximum number of paced sites to check for the longest wait, so that a huge number of them doesn't
 # block the event loop.
 _MAX_SITES = 10_000
 
 
 class Progress:
-    """Logs how many requests are waiting, for what, and until when.
+    """Logs how many requests are waiting, the reason, and how long they will wait.
 
-    :param gate: knows the requests that wait in the scheduler.
-    :param throttle: knows when turns come.
+    :param gate: provides the requests that are waiting in the scheduler.
+    :param throttle: provides the times when turns come.
     """
 
     def __init__(self, crawler: Crawler, gate: Gate, throttle: Throttle, runtime: Runtime) -> None:
@@ -41,7 +41,7 @@ class Progress:
         self._runtime = runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
-        #: Number of requests that wait in the middleware for the robots.txt of each origin.
+        #: For each origin, the number of requests waiting in the middleware for its robots.txt.
         self.waiting: Counter[Origin] = Counter()
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Progress:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
 
     def log_waiting(self) -> None:
-        """Log what is waiting, if it is time to."""
+        """Log which requests are waiting, if that is due."""
         now = self._runtime.clock()
         if self._interval <= 0 or now < self._not_before:
             return
@@ -77,7 +77,7 @@ class Progress:
             self._not_before = now + self._interval
 
     def _log_fetches(self, now: float) -> bool:
-        """Log how many requests wait for a robots.txt, unless none has waited for long."""
+        """Log how many requests are waiting for a robots.txt, unless none has waited long."""
         longest = None
         count = self.waiting.total()
         origins = {origin for origin, requests in self.waiting.items() if requests}
@@ -98,7 +98,7 @@ class Progress:
         return True
 
     def _log_paced(self) -> bool:
-        """Log how many requests wait for a turn, and until when, unless none waits for long."""
+        """Log how many requests are waiting for a turn, and for how long, unless it is short."""
         waiting = Counter(self._throttle.waiting.values())
         for origin, requests in islice(self._gate.paced(), _MAX_SITES):
             waiting[origin] += requests

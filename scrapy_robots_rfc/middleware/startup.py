@@ -1,7 +1,7 @@
-"""Read the settings at the start of a crawl, and warn of mistakes that are not errors.
+"""Read the settings at the start of a crawl, and warn about possible mistakes.
 
-Such mistakes are misspelt names and conflicting middlewares. A value that is not accepted is an
-error, see `Settings`.
+Examples are misspelt names and conflicting middlewares. Invalid values raise an error instead (see
+`Settings`).
 """
 
 import logging
@@ -41,28 +41,28 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _SETTINGS = frozenset(row.key for row in TABLE)
 _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
-# Spider attributes and meta keys that users set.
+# Spider attributes and meta keys set by users.
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
-# Meta keys that this package sets.
+# Meta keys set by this package.
 _WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, RETURNED)
 # Only names that contain this are checked.
 _PART = "robot"
-# Components of other packages may follow redirects themselves.
+# Components from any other package may follow redirects themselves.
 _NOT_THIRD_PARTY = ("scrapy", "scrapy_robots_rfc")
-# How similar a misspelt name is to the right one; 1 means equal.
+# Minimum similarity between a misspelt name and the right one, where 1 means equal.
 _SIMILAR = 0.6
 _VERY_SIMILAR = 0.9
-# Maximum meta keys remembered; a spider may use a new key for each request.
+# Maximum meta keys to remember, because a spider may use a new key for every request.
 _MAX_KEYS = 1000
 
 
 def settings_of(crawler: Crawler, ours: type) -> Settings:
-    """Read the settings of a crawl, and warn of mistakes.
+    """Read a crawl's settings, and warn about mistakes.
 
     :param ours: the class `RfcRobotsTxtMiddleware`.
     :raises NotConfigured: the crawl does not obey robots.txt.
-    :raises SettingError: a value is not accepted.
+    :raises SettingError: a value is invalid.
     """
     scrapy_settings = crawler.settings
     our_settings = read_settings(scrapy_settings)
@@ -90,13 +90,13 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
         text = "ROBOTS_DRY_RUN is on, so requests are sent even if robots.txt disallows them"
         log(logging.WARNING, text)
     if is_one_page_command(crawler) and not scrapy_settings.getpriority(BACKOFF):
-        # The user of a command for one page can run it again.
+        # For single-page commands, the user can simply run the command again.
         return our_settings._replace(unreachable_backoff=())
     return our_settings
 
 
 def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None]) -> None:
-    """Warn of middlewares that duplicate ours, and name third-party ones before ours."""
+    """Warn about middlewares that duplicate ours, and log third-party ones placed before it."""
     for key in _enabled(settings, DOWNLOADER_MIDDLEWARES):
         if is_kind(key, RobotsTxtMiddleware):
             log(
@@ -117,7 +117,7 @@ def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None
 
 
 def has_third_party(settings: BaseSettings) -> bool:
-    """Return whether a download handler, downloader or downloader middleware is third-party."""
+    """Return whether any download handler, downloader or downloader middleware is third-party."""
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS").values()
     components = [*handlers, settings["DOWNLOADER"], *_enabled(settings, DOWNLOADER_MIDDLEWARES)]
     return any(_is_third_party(each) for each in components if each is not None)
@@ -128,12 +128,12 @@ def has_our_queue(settings: BaseSettings) -> bool:
     scheduler = class_of(settings["SCHEDULER"])
     if not isinstance(scheduler, type) or scheduler_around(scheduler) is scheduler:
         return True  # Scrapy reports the error, or the scheduler is wrapped
-    # `issubclass` is true for every class with the methods of a scheduler.
+    # `issubclass` would be true for any class with a scheduler's methods.
     return Scheduler in scheduler.__mro__ and is_kind(settings[QUEUE], OriginPriorityQueue)
 
 
 def _queue_line(settings: BaseSettings) -> str:
-    """Return the setting that makes requests stay in the scheduler."""
+    """Return the setting that keeps requests in the scheduler."""
     scheduler = class_of(settings["SCHEDULER"])
     if Scheduler in scheduler.__mro__:
         return f'{QUEUE} = "{OUR_QUEUE}"'
@@ -149,33 +149,33 @@ def _is_third_party(component: str | type) -> bool:
 
 
 class Misspelt:
-    """Warns once of each spider attribute and meta key that has no effect.
+    """Warns once about each spider attribute and meta key that has no effect.
 
-    It is almost one of ours, or it needs a setting.
+    That is the case if the name looks like a misspelling of ours, or if it requires a setting.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
         self._needs_use = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
-        #: Meta keys that were checked. A meta with other keys is passed to `check_meta`; few
-        #: requests have one.
+        #: Meta keys that were already checked. `check_meta` is only called for a meta with other
+        #: keys, which is rare.
         self.seen: set[object] = set(_WRITTEN_KEYS)
 
     def check_spider(self, spider: Spider) -> None:
-        """Warn of attributes of the spider that have no effect."""
+        """Warn about spider attributes that have no effect."""
         for name in dir(spider):
             if name not in self._needs_use or getattr(spider, name) is not None:
                 self._check(name, _ATTRIBUTES, "The spider attribute")
 
     def check_meta(self, meta: Mapping[Any, object]) -> None:
-        """Warn of meta keys that have no effect."""
+        """Warn about meta keys that have no effect."""
         for key in meta:
             if key not in self.seen and len(self.seen) < _MAX_KEYS:
                 self.seen.add(key)
                 self._check(key, _META_KEYS, "The meta key")
 
     def _check(self, name: object, known: Collection[str], kind: str) -> None:
-        """Warn if a name has no effect, or is almost one of the known names."""
+        """Warn if a name has no effect, or looks like a misspelling of a known name."""
         extra = {"spider": self._crawler.spider}
         if name in self._needs_use:
             text = "%s %r has no effect unless ROBOTS_USE is set; set ROBOTS_USE = []"
@@ -189,15 +189,15 @@ class Misspelt:
 
 
 def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type) -> None:
-    """Check that the middlewares that settings need, or subclasses, are enabled after ours.
+    """Check that middlewares required by settings, or subclasses of them, are enabled after ours.
 
-    :raises SettingError: one is missing, or placed before ours.
+    :raises SettingError: one of them is missing or placed before ours.
     """
     for key, leaf in MIDDLEWARES.items():
         is_after_ours = leaf.setting == DOWNLOADER_MIDDLEWARES
         if not leaf.is_needed(value_of(settings, key)):
             continue
-        if is_after_ours and not settings.obey:  # it is disabled, as ours is
+        if is_after_ours and not settings.obey:  # it is disabled, like ours
             continue
         keys = _enabled(scrapy_settings, leaf.setting)
         if is_after_ours:
@@ -209,7 +209,7 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
 
 
 def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
-    """Yield the user's settings that look like ours but do not exist, with a hint."""
+    """Yield user settings that look like ours but don't exist, with a hint for each."""
     without_prefix = {key.partition("_")[2]: key for key in _SETTINGS}
     for key in sorted(map(str, settings)):
         is_set = settings.getpriority(key)
@@ -218,7 +218,7 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
         similar = _similar(key.upper(), _SETTINGS, _VERY_SIMILAR)
         if similar is None:
             if not key.startswith(_PREFIXES):
-                continue  # it may be a setting of another component
+                continue  # it may belong to another component
             name = _similar(key.partition("_")[2], without_prefix, _SIMILAR)
             similar = without_prefix.get(name or "")
         yield key, f"; did you mean {similar}?" if similar else ""
@@ -226,20 +226,20 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
 
 def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
     """Return the closest known name, or `None` if none is close enough."""
-    from difflib import get_close_matches  # noqa: PLC0415 - loaded for a wrong name only
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for wrong names
 
     return next(iter(get_close_matches(name, known, n=1, cutoff=cutoff)), None)
 
 
 def _before(settings: BaseSettings, ours: type) -> list[Any]:
-    """Return the keys of the downloader middlewares before ours."""
+    """Return the keys of downloader middlewares placed before ours."""
     keys = _enabled(settings, DOWNLOADER_MIDDLEWARES)
     return list(takewhile(lambda key: not is_kind(key, ours), keys))
 
 
 def _enabled(settings: BaseSettings, name: str) -> list[Any]:
-    """Return the keys of the enabled components of a setting and its ``_BASE``, in their order."""
-    # Scrapy 2.15 has only `getwithbase`.
+    """Return the keys of enabled components from a setting and its ``_BASE``, in order."""
+    # Scrapy 2.15 only has `getwithbase`.
     get = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)
     positions = {key: position for key, position in get(name).items() if position is not None}
     return sorted(positions, key=positions.__getitem__)

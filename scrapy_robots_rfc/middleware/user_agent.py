@@ -1,7 +1,7 @@
-"""The agent by whose rules a request is judged.
+"""Find the agent whose rules apply to a request.
 
-Its name comes from the request meta, the spider, the settings or the User-Agent header, in this
-order. `core/agents.py` reads names.
+Its name comes from the request meta, the spider, the settings or the User-Agent header, in that
+order. Names are parsed by `core/agents.py`.
 """
 
 import logging
@@ -25,15 +25,15 @@ from scrapy_robots_rfc.errors import AgentError, SettingError
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# A meta key of our robots.txt requests: their User-Agent header before later middlewares see it.
+# Meta key in our robots.txt requests for the User-Agent header as it was before later middlewares.
 _HEADER_BEFORE = "_robots_rfc_agent"
 
 
 class UserAgents:
-    """The agents of the requests of a crawl.
+    """Finds the agents for a crawl's requests.
 
-    :param setting: the agent that ROBOTSTXT_USER_AGENT names, if any.
-    :raises SettingError: the spider's `robotstxt_user_agent` is not accepted.
+    :param setting: the agent from ROBOTSTXT_USER_AGENT, if any.
+    :raises SettingError: the spider's `robotstxt_user_agent` is invalid.
     """
 
     def __init__(self, crawler: Crawler, setting: Agent | None) -> None:
@@ -46,11 +46,11 @@ class UserAgents:
         except TypeError:
             key = f"the spider's {USER_AGENT_KEY}"
             raise SettingError(key, spider, f"{ACCEPTED}, or None") from None
-        # The agent of requests without a User-Agent header; it may change until the spider opens.
+        # The agent for requests without a User-Agent header. It may change until the spider opens.
         self._default = parse_agent(default_header(crawler.settings, crawler.spider)) or NO_AGENT
 
     def of(self, request: Request) -> Agent:
-        """Return the agent of a request.
+        """Return the agent for a request.
 
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
@@ -72,11 +72,11 @@ class UserAgents:
         return _agent_of_header(header) if header else self._default
 
     def default(self) -> Agent:
-        """Return the agent of requests that do not name one."""
+        """Return the agent for requests that don't name one."""
         return parse_agent(self._of_spider()) or self._setting or self._default
 
     def check_tokens(self, spider: Spider) -> None:
-        """Read the default header again, and warn of product tokens that do not work well."""
+        """Read the default header again, and warn about problematic product tokens."""
         header = default_header(self._crawler.settings, spider)
         self._default = parse_agent(header) or NO_AGENT
         shown = to_unicode(header or "", errors="replace")
@@ -107,12 +107,12 @@ class UserAgents:
                 )  # fmt: skip
 
     def note_header(self, request: Request) -> None:
-        """Remember the User-Agent header of our robots.txt request, which names the agent."""
+        """Save the User-Agent header of our robots.txt request, which names the agent."""
         if not self._warned and self._setting is None and self._of_spider() is None:
             request.meta[_HEADER_BEFORE] = request.headers.get(b"User-Agent") or b""
 
     def check_header(self, request: Request) -> None:
-        """Warn once if the User-Agent header that was sent names another agent."""
+        """Warn once if the User-Agent header that was sent names a different agent."""
         before: bytes | None = request.meta.get(_HEADER_BEFORE)
         header = request.headers.get(b"User-Agent") or b""
         if self._warned or before is None or (header and header == before):
@@ -134,7 +134,7 @@ class UserAgents:
         )
 
     def _of_spider(self) -> object:
-        """Return the attribute of the spider. It may be a property, and raise anything."""
+        """Return the spider's attribute. It may be a property that raises any exception."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
 
 
@@ -144,16 +144,16 @@ def _agent_of_header(header: bytes) -> Agent:
 
 
 def _is_virtual(token: str) -> bool:
-    """Return whether a token names a purpose, such as `indexer`, as in Gemini."""
+    """Return whether a token names a purpose, like `indexer` in Gemini."""
     from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it
 
     return token.lower() in VIRTUAL_AGENTS
 
 
 def default_header(settings: BaseSettings, spider: Spider | None = None) -> str | bytes | None:
-    """Return the User-Agent header that Scrapy gives requests without one.
+    """Return the User-Agent header that Scrapy adds to requests without one.
 
-    :param spider: may have a `user_agent` of its own.
+    :param spider: the spider, which may define its own `user_agent`.
     """
     headers = Headers(settings.getdict("DEFAULT_REQUEST_HEADERS"))
     return headers.get(b"User-Agent") or getattr(spider, "user_agent", settings.get("USER_AGENT"))
