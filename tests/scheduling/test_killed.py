@@ -148,7 +148,8 @@ def test_damaged_priority(
     queue = QueueOnDisk(opened, "site")
     expected = [f"data:,{kind}{number}" for kind in ("", "start") for number in range(10)]
     assert sorted(drained(queue)) == sorted(expected)
-    assert levels(caplog) == ["WARNING"]
+    # With Scrapy 2.15, a line at INFO says that other files were repaired.
+    assert [level for level in levels(caplog) if level != "INFO"] == ["WARNING"]
     # Scrapy 2.15 leaves empty queues behind.
     assert {path.name for path in folder.iterdir()} - {"-1", "-1s"} == {"-1.damaged"}
 
