@@ -121,7 +121,7 @@ def _slots(crawler: Crawler) -> dict[str, Private]:
 def is_closing(crawler: Crawler) -> bool:
     """Return whether the spider is closing or closed.
 
-    The `spider_closed` signal is too late for this: it is sent when no requests are in progress.
+    The `spider_closed` signal can't be used, because it is sent after all requests have finished.
     """
     slot = _slot(crawler)
     if slot is None:  # the engine only has a slot while a spider is open
@@ -189,7 +189,7 @@ def allow_one_more(crawler: Crawler) -> Callable[[], None]:
         return lambda: None
     try:
         downloader.total_concurrency += 1
-    except AttributeError:  # a property that cannot be set
+    except AttributeError:  # a read-only property
         _warn(crawler, "Downloader.total_concurrency")
         return lambda: None
 

@@ -26,7 +26,7 @@ class FetchCookies:
         self._jar: CookieJar | None = None  # created on demand, because few responses set cookies
 
     def keep(self, response: Response) -> None:
-        """Store cookies set by a redirect. Other responses aren't followed by another request."""
+        """Store a redirect's cookies. Other responses don't lead to another request."""
         if b"Set-Cookie" not in response.headers or b"Location" not in response.headers:
             return
         lines: list[bytes] = []

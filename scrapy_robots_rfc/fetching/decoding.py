@@ -151,7 +151,7 @@ def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
-    """Decode zstd data with Python 3.14's library, its backport or `zstandard`, like Scrapy."""
+    """Decode zstd data. Like Scrapy, use Python 3.14's library, its backport or `zstandard`."""
     library = _import("compression.zstd", "backports.zstd", "zstandard")
     output = bytearray()
     for _ in range(MAX_PARTS):

@@ -267,8 +267,8 @@ def _tls_failure(error: BaseException) -> str | None:
 
 def _is_network(error: BaseException) -> bool:
     """Return whether an exception, or one that it was raised from, was caused by the network."""
-    # For these two packages, the class doesn't tell a site failure from an account, service or
-    # browser failure.
+    # These two packages raise the same exception classes if the account, service or browser
+    # fails.
     package = _package(type(error))
     if package == "zyte_api" and not _is_failure_of_site(error):
         return False

@@ -88,7 +88,7 @@ def _exempted(
 
 
 def _first(names: list[str]) -> str:
-    """Format a list of names for a log line, showing the first ones and how many more there are."""
+    """Format names for a log line, showing the first few and the number of remaining ones."""
     more = f", and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     return ", ".join(names[:_MAX_NAMED]) + more
 

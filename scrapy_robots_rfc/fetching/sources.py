@@ -60,7 +60,7 @@ class HttpCache:
         return _scrapy.cache_of(self._crawler)
 
     def store(self, url: str, response: Response, body: bytes) -> None:
-        """Store a response that contains rules, or means that there are none, if the policy allows.
+        """Store a response with rules, or one that means there are none, if the policy allows it.
 
         :param url: the URL that was requested.
         :param body: the decoded body of the response.

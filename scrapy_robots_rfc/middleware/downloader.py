@@ -219,7 +219,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         return await _result_of(self._judge(request, robots))
 
     async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:
-        """Wait for the turn of a request whose interval wasn't known before, then judge it."""
+        """Wait for a request's turn if its interval wasn't known earlier, then judge it."""
         try:
             await self._throttle.wait_for_turn(request, robots.origin)
         except RobotsUndecided as error:

@@ -27,7 +27,7 @@ from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import Settings
 
-#: Maximum seconds that a page waits for the robots.txt of its final URL.
+#: Maximum seconds to hold a page while fetching the robots.txt for its final URL.
 FETCH_TIME = 10.0
 
 #: Meta key that holds the judged URL until the response arrives. If a plugin sends the request to
@@ -165,7 +165,7 @@ class FinalUrls:
             task.cancel()
 
     def _drop(self, request: Request, url: str, cause: str, origin: Origin | None) -> None:
-        """Drop a page because the robots.txt of its final URL is not known."""
+        """Drop a page because we couldn't get the robots.txt for its final URL."""
         name = None if origin is None else str(origin)
         decision = Decision(False, Reason.UNREACHABLE, origin=name)
         self._refuse(request, url, decision, f"{UNREACHABLE}{cause}", None)

@@ -28,7 +28,7 @@ _MAX_SITES = 10_000
 
 
 class Progress:
-    """Logs how many requests are waiting, the reason, and how long they will wait.
+    """Logs how many requests are waiting, why, and for how long.
 
     :param gate: provides the requests that are waiting in the scheduler.
     :param throttle: provides the times when turns come.
@@ -67,7 +67,7 @@ class Progress:
         logger.info(text, *arguments, extra={"spider": self._crawler.spider})
 
     def log_waiting(self) -> None:
-        """Log which requests are waiting, if that is due."""
+        """Log which requests are waiting, if it is time to do so."""
         now = self._runtime.clock()
         if self._interval <= 0 or now < self._not_before:
             return
@@ -98,7 +98,7 @@ class Progress:
         return True
 
     def _log_paced(self) -> bool:
-        """Log how many requests are waiting for a turn, and for how long, unless it is short."""
+        """Log how many requests are waiting for a turn, and until when. Ignore short waits."""
         waiting = Counter(self._throttle.waiting.values())
         for origin, requests in islice(self._gate.paced(), _MAX_SITES):
             waiting[origin] += requests

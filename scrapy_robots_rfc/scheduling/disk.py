@@ -117,7 +117,7 @@ class QueueFolder:
             logger.info(text, repaired, extra=self._spider())
 
     def _move_single_queue(self) -> None:
-        """Move the files written by `ScrapyPriorityQueue`, a single queue, into a folder."""
+        """Move files written by `ScrapyPriorityQueue`, which is a single queue, into a folder."""
         for path in _priorities_in(self._path):
             folder = self._path / "single"
             folder.mkdir(exist_ok=True)
@@ -210,7 +210,7 @@ class QueueFolder:
         return queue
 
     def _close_others(self, key: str) -> None:
-        """Close the least recently used queues if too many files are open to add another queue."""
+        """Close the least recently used queues until the open ones are within the limit."""
         kinds = 1 if key in self._without_start else 2
         self._descriptors[key] = _DESCRIPTORS * kinds * max(1, len(self._state.get(key, ())))
         while len(self._open) > 1 and sum(self._descriptors.values()) > self._max_descriptors:

@@ -275,14 +275,14 @@ class Gate:
             self._save_at = now + SAVE_EVERY
             self.save()
 
-    # For the log.
+    # For logging.
 
     def fetches(self) -> Iterator[tuple[int, PendingFetch]]:
         """Yield each fetch that queued requests are waiting for, and the number of requests."""
         if self._service is None:
             return
         for queued in self.origins.values():
-            # Check this first: there may be many origins, but few are in this state.
+            # Check this first, because there may be many origins, but few are in this state.
             if queued.state is not State.FETCHING or queued.origin is None or not queued.size:
                 continue
             fetch = self._service.pending.get(queued.origin)

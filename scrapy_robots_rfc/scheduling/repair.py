@@ -14,7 +14,7 @@ from typing import Any
 
 from queuelib.queue import FifoDiskQueue, LifoDiskQueue
 
-# Format of a request's size in both kinds of file, and of the number of requests in a LIFO file.
+# Used in both file formats for the size of a request, and in LIFO files for the request count.
 _SIZE = Struct(">L")
 
 # A killed process leaves at most one incomplete request, which is at the end. If more bytes than
