@@ -139,7 +139,8 @@ class CacheClient:
         if stored:
             await self.save(origin, entry)
         elif entry.validity.unreachable_since is None:
-            # The previous entry must no longer be used, even while the file is unreachable.
+            # The site answered and forbids storing the file. Drop the previous entry, too, so that
+            # it is not used later if the file becomes unreachable.
             await self._drop(origin)
         await self.unlock(origin)
 

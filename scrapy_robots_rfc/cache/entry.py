@@ -156,7 +156,8 @@ def next_entry(
     :param since: the time when the outage began, unless `old` already contains it.
     """
     validity = None if old is None else old.validity
-    # If an origin does not have an entry yet, its outage began with the first attempt.
+    # If an origin does not have an entry yet, its outage began with the first attempt. The time is
+    # only used if this attempt failed as well.
     if since is not None and (validity is None or validity.unreachable_since is None):
         validity = validity or Validity(Outcome.UNREACHABLE, now)
         validity = validity._replace(unreachable_since=since)

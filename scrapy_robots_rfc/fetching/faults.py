@@ -143,10 +143,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
 
     :param timeout: ROBOTS_TIMEOUT, for the timeout message.
     """
-    # 1. One of our own exceptions, or a host name that cannot exist.
-    # 2. The machine has run out of a resource.
-    # 3. The network or the site failed.
-    # 4. A component of the crawl failed.
+    # One of our own exceptions, or a host name that cannot exist.
     if isinstance(error, BrokenTransferError | DecodingError):
         return Unreachable(None, str(error))
     if isinstance(error, ForeignAnswerError):
@@ -155,6 +152,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     # aiohttp raises this for a host name that is invalid in DNS.
     if isinstance(error, UnicodeError) and "idna" in str(error):
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
+    # The machine has run out of a resource.
     chain = list(_chain(error))
     for member in chain:
         shortage = _shortage(member)
@@ -163,10 +161,12 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     frames = _frames(error)
     part, method = _failed_part(frames)
     is_middleware = method in _HOOKS
+    # The network or the site failed. If a middleware raises such an error, it is at fault itself.
     if not is_middleware and (isinstance(error, RobotsError) or _is_network(error)):
         access = _network_failure(chain)
         is_late = isinstance(error, LATE)
         return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
+    # A component of the crawl failed, unless Scrapy was reading what the site had sent.
     name = next((name for name in _class_names(error) if name in _ADVICE), None)
     if name is not None:
         return _known_failure(error, part, name)
@@ -260,6 +260,8 @@ def _tls_failure(error: BaseException) -> str | None:
         text = getattr(error, "verify_message", None) or getattr(error, "reason", None)
         return str(text or _text(error)).replace("_", " ").lower()
     if package == "OpenSSL":
+        # The argument is a list of (library, function, reason). If the peer closed the connection,
+        # there is none.
         entries = error.args[0] if error.args and isinstance(error.args[0], list) else []
         return str(entries[-1][-1]) if entries else (_text(error) or "connection closed")
     return None

@@ -353,7 +353,11 @@ class Fetcher:
             )
 
     def _is_ordinary(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
-        """Return whether the first attempt got a complete file, with no earlier failures."""
+        """Return whether nothing about a fetch has to be logged, so that no signal is needed.
+
+        That is the case if the first attempt got a complete file that is not a web page, and the
+        origin had not been unreachable before.
+        """
         file = robots.file
         before = fetch.before
         if file is None or robots.stale or fetch.attempts:

@@ -365,7 +365,7 @@ class QueueFolder:
     def save(self) -> None:
         """Close all queues, so that their files are complete, and write the state.
 
-        The state is written on a thread, because that takes a long time with many sites.
+        A thread writes the state. If it is still busy with the previous one, the next call does it.
         """
         self.flush()
         if self._writer is None or not self._writer.is_alive():

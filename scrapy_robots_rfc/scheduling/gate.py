@@ -170,6 +170,8 @@ class Gate:
 
         :returns: 0 if the next request can be handed out without a fetch, otherwise `None`.
         """
+        # After a fetch, one request is handed out in any case. Otherwise, an origin whose file is
+        # stale at once would be fetched forever.
         if not queued.just_fetched and not service.pending.has_room():
             queued.state = State.NO_ROOM
             service.pending.when_room(partial(self._on_room, queued, peek))

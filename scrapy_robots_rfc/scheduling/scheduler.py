@@ -98,7 +98,7 @@ class _Parking:
             has_parked = bool(queued.parts)  # if so, this request isn't the next one for its origin
             if not has_parked and self._gate.wait(queued, partial(_peeked, request)) == 0:
                 self._gate.hand_out(request, queued)
-                self._gate.forget(queued)
+                self._gate.forget(queued)  # unless other requests of this origin are parked
                 return request
             if len(self._parked) >= self.max_parked:
                 self._log_bound()
@@ -106,7 +106,7 @@ class _Parking:
                 self._gate.forget(queued)
                 return None
             self._parked.push(request)
-        wake_engine(self._crawler)
+        wake_engine(self._crawler)  # there may be more, and other events come first
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
