@@ -142,8 +142,8 @@ class QueueFolder:
         if request is None:
             return
         slot = slot_of(request)
-        origins = (Origin.of(request.url), None)  # unsorted queues don't have an origin
-        for original in (key_of(slot, origin) for origin in origins):
+        for origin in (Origin.of(request.url), None):
+            original = key_of(slot, origin)
             if self._path_of(original) == folder:
                 self._close(key)
                 self._path_of(key).rename(folder)
@@ -246,8 +246,8 @@ class QueueFolder:
             if self._start_class:
                 yield f"{priority}s"
 
-    def _close(self, key: str) -> bool:
-        """Close a queue so that all of it is on disk. If that fails, repair it and return False."""
+    def _close(self, key: str) -> None:
+        """Close a queue so that all of it is on disk, or repair it if that fails."""
         self._peeked.discard(key)
         queue = self._open.pop(key)
         self._descriptors.pop(key, None)
@@ -261,12 +261,11 @@ class QueueFolder:
                     downstream.close()
             for name in self._names(key):
                 self._repair(key, name)
-            return False
-        return True
 
-    def flush(self) -> bool:
-        """Close all queues. Return whether all requests are now on disk."""
-        return False not in [self._close(key) for key in list(self._open)]
+    def flush(self) -> None:
+        """Close all queues so that all requests are on disk."""
+        for key in list(self._open):
+            self._close(key)
 
     # Requests.
 

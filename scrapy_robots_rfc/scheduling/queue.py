@@ -130,13 +130,16 @@ class OriginPriorityQueue:
         :raises ValueError: the request cannot be written to disk.
         """
         restore_filter(request)
+        part = self._part_for(request)
+        part.queue.push(request)
+        part.add_to_size(1)
+
+    def _part_for(self, request: Request) -> QueuePart:
+        """Return the part for a request's origin and slot. Create it if necessary."""
         queued = self._gate.queued_origin(request)
         slot = slot_of(request)
         part = queued.parts.get((self, slot))
-        if not isinstance(part, QueuePart):
-            part = self._new_part(slot, queued)
-        part.queue.push(request)
-        part.add_to_size(1)
+        return part if isinstance(part, QueuePart) else self._new_part(slot, queued)
 
     def _new_part(self, slot: str, queued: QueuedOrigin, key: str | None = None) -> QueuePart:
         """Create a part for an origin, and put it last in its slot.
@@ -242,18 +245,10 @@ class OriginPriorityQueue:
 
         It is written there before it is removed here, so that it isn't lost if the disk is full.
         """
-        assert self._disk is not None
         request = self._peek(part) if part.size else None
-        if request is not None:
-            try:
-                self.push(request)
-            except Exception as error:  # noqa: BLE001 - each queue class raises its own errors
-                self._log_full(error)
-                self._park(part, _RETRY_DELAY)
-                return
-            if not self._disk.flush():  # the disk is full, and the original must remain
-                self._park(part, _RETRY_DELAY)
-                return
+        if request is not None and not self._is_copied(request):
+            self._park(part, _RETRY_DELAY)
+            return
         removed = self._read(part)
         if removed is None and part.size:  # no file descriptors are left
             self._park(part, _RETRY_DELAY)
@@ -261,6 +256,22 @@ class OriginPriorityQueue:
         if request is None and removed is not None:  # the queue doesn't support `peek`
             self.push(removed)
         self._move_to_end(part)
+
+    def _is_copied(self, request: Request) -> bool:
+        """Write a request to the part for its origin. Return whether it is now on disk."""
+        assert self._disk is not None
+        part = self._part_for(request)
+        try:
+            before = len(part.queue)
+            self.push(request)
+            self._disk.flush()
+            if len(part.queue) > before:
+                return True
+        except Exception as error:  # noqa: BLE001 - each queue class raises its own errors
+            self._log_full(error)
+            return False
+        part.add_to_size(-1)  # the write was buffered, and failed at the end
+        return False
 
     def _log_full(self, error: Exception) -> None:
         if not self._logged_full:
