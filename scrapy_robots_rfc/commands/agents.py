@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.commands.common import Console
-from scrapy_robots_rfc.core.agents import NO_AGENT, Agent, parse_agent
-from scrapy_robots_rfc.middleware.user_agent import default_header
+from scrapy_robots_rfc.core.agents import Agent, parse_agent
+from scrapy_robots_rfc.middleware.user_agent import agent_of_header, default_header
 from scrapy_robots_rfc.settings import Settings
 
 
@@ -70,7 +70,7 @@ def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list
         return [NamedAgent(agent, "option") for agent in dict.fromkeys(opts.agent)]
     if ours.user_agent is not None:
         return [NamedAgent(ours.user_agent, "setting")]
-    return [NamedAgent(parse_agent(default_header(settings)) or NO_AGENT, "header")]
+    return [NamedAgent(agent_of_header(default_header(settings)), "header")]
 
 
 def show_agent(record: Mapping[str, Any], console: Console) -> None:

@@ -47,7 +47,7 @@ class UserAgents:
             key = f"the spider's {USER_AGENT_KEY}"
             raise SettingError(key, spider, f"{ACCEPTED}, or None") from None
         # The agent for requests without a User-Agent header. It may change until the spider opens.
-        self._default = parse_agent(default_header(crawler.settings, crawler.spider)) or NO_AGENT
+        self._default = agent_of_header(default_header(crawler.settings, crawler.spider))
 
     def of(self, request: Request) -> Agent:
         """Return the agent for a request.
@@ -69,7 +69,7 @@ class UserAgents:
         if agent is not None:
             return agent
         header = request.headers.get(b"User-Agent")
-        return _agent_of_header(header) if header else self._default
+        return agent_of_header(header) if header else self._default
 
     def default(self) -> Agent:
         """Return the agent for requests that don't name one."""
@@ -78,7 +78,7 @@ class UserAgents:
     def check_tokens(self, spider: Spider) -> None:
         """Read the default header again, and warn about problematic product tokens."""
         header = default_header(self._crawler.settings, spider)
-        self._default = parse_agent(header) or NO_AGENT
+        self._default = agent_of_header(header)
         shown = to_unicode(header or "", errors="replace")
         agent = self.default()
         extra = {"spider": spider}
@@ -118,7 +118,7 @@ class UserAgents:
         if self._warned or before is None or (header and header == before):
             return
         assumed = parse_agent(before) or self._default
-        sent = parse_agent(header) or NO_AGENT
+        sent = agent_of_header(header)
         if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
             return
         self._warned = True
@@ -139,7 +139,8 @@ class UserAgents:
 
 
 @lru_cache(maxsize=1024)
-def _agent_of_header(header: bytes) -> Agent:
+def agent_of_header(header: str | bytes | None) -> Agent:
+    """Return the agent that a User-Agent header names, or `NO_AGENT` if it names none."""
     return parse_agent(header) or NO_AGENT
 
 
