@@ -65,12 +65,14 @@ _ORIGIN = "'https://example.com' or 'https://example.com:8443'"
 _SITE = f"such as 'example.com', '*.example.com', 'example.com:8443', {_ORIGIN}"
 _PAGE_RULE = "'nofollow', 'noindex' or 'link-nofollow'"
 _STATUS = "a status from 400 to 499"
-_PLACE = "a path or URI, such as 'robots.jsonl'"
+#: The accepted places of a report, and its options.
+PLACE_ACCEPTED = "a path or URI, such as 'robots.jsonl'"
+FEED_ACCEPTED = "a dict of feed options, such as {'format': 'csv'}"
 _REPORT = (
-    f"{_PLACE}, or a dict or JSON object with one entry, such as"
+    f"{PLACE_ACCEPTED}, or a dict or JSON object with one entry, such as"
     " {'robots.jsonl': {'allowed': True}}"
 )
-_FEED = "a dict of feed options, such as {'format': 'csv'}; 'allowed' must be True or False"
+_FEED = f"{FEED_ACCEPTED}; 'allowed' must be True or False"
 
 #: Exceptions that mean a value is not accepted.
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
@@ -248,7 +250,7 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
         try:
             place = str(key.absolute()) if isinstance(key, Path) else _path(key)
         except _WRONG:
-            raise SettingError(" key", masked(key), _PLACE) from None
+            raise SettingError(" key", masked(key), PLACE_ACCEPTED) from None
         read[place] = _entry(key, options, _FEED, partial(checked, options))
     return read
 

@@ -47,7 +47,7 @@ from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import running_middleware
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.reporting.summary import exempted
-from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.settings import FEED_ACCEPTED, PLACE_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -119,10 +119,9 @@ class Report:
             raise
         except Exception as error:  # noqa: BLE001 - custom classes may raise anything
             place = without_credentials(uri)
-            key, value = f"{REPORT}[{place!r}]", masked(options)
-            accepted = "a dict of feed options, such as {'format': 'csv'}"
+            key, value, accepted = f"{REPORT}[{place!r}]", masked(options), FEED_ACCEPTED
             if not options:  # the user may have set only a path or URI
-                key, value, accepted = REPORT, place, "a path or URI, such as 'robots.jsonl'"
+                key, value, accepted = REPORT, place, PLACE_ACCEPTED
             problem = error_text(error).removeprefix("ValueError: ")
             raise SettingError(key, value, f"{accepted} ({problem})") from None
         crawler.signals.connect(self._decided, signals.request_disallowed)
