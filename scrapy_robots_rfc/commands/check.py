@@ -176,15 +176,14 @@ def _judged(
     deciding = url if other is None or not file.decide(url, tokens).allowed else other
     explanation = explain(file, deciding, tokens)
     use = file.preferences(url, tokens)
-    is_archived = isinstance(found, ArchivedRobots)
-    archived_use = found.use if isinstance(found, ArchivedRobots) else None
-    declared = settings.use if archived_use is None else archived_use
+    archived = found if isinstance(found, ArchivedRobots) else None
+    declared = settings.use if archived is None or archived.use is None else archived.use
     refusal = find_refusal((declared if uses is None else uses) or (), use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
     return record | {
-        "verdict": _verdict(decision, is_archived=is_archived),
+        "verdict": _verdict(decision, is_archived=archived is not None),
         "why": refused or robots.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else _rule_record(decision.rule),

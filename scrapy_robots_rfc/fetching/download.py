@@ -192,9 +192,8 @@ class Downloader:
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-        undo: Callable[[], object] = bool
-        if not self._has_small_pool:  # such a handler couldn't send an extra request
-            undo = _scrapy.allow_one_more(self._crawler)
+        # A handler with a small pool couldn't send an extra request.
+        undo = None if self._has_small_pool else _scrapy.allow_one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
@@ -207,7 +206,8 @@ class Downloader:
                 self._crawl.robots_txt_answered(current)
             raise
         finally:
-            undo()
+            if undo is not None:
+                undo()
             exchange.has_ended = True
             if not exchange.is_in_slot:
                 self._unwrap_after(exchange)
