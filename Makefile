@@ -82,9 +82,9 @@ test: $(READY)
 test-asyncio: $(READY)
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
-# Few processes, because these tests run beside the others.
+# One process, because these tests run beside the others and mostly wait.
 test-reactor: $(READY)
-	$(BIN)/python -m pytest -n 2 --reactor=default -m reactor $(ARGS)
+	$(BIN)/python -m pytest --reactor=default -m reactor $(ARGS)
 
 # It includes the processes that the tests start.
 coverage: $(READY)

@@ -11,8 +11,6 @@ import pytest
 from scrapy_robots_rfc._runtime import CANCELLED, Runtime, Threads
 from tests.support.running import under_the_reactor
 
-pytestmark = pytest.mark.reactor
-
 HANGS = """
 import asyncio, threading
 from scrapy_robots_rfc._runtime import Runtime
@@ -36,6 +34,7 @@ def test_the_process_ends() -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, "no answer in 0.01 s\n", "")
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_results_and_errors() -> None:
     """The caller gets the result or the exception of a call."""
@@ -50,6 +49,7 @@ async def test_results_and_errors() -> None:
     threads.stop()
 
 
+@pytest.mark.reactor
 @under_the_reactor
 @pytest.mark.parametrize("kind", CANCELLED)
 async def test_a_call_that_was_cancelled_by_itself(kind: type[BaseException]) -> None:
@@ -65,6 +65,7 @@ async def test_a_call_that_was_cancelled_by_itself(kind: type[BaseException]) ->
     threads.stop()
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_calls_without_a_caller_are_not_made() -> None:
     """A call whose time limit ended in the queue is not made."""
@@ -79,6 +80,7 @@ async def test_calls_without_a_caller_are_not_made() -> None:
     threads.stop()
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_as_many_at_once_as_there_are_threads() -> None:
     """Two threads make two calls at once, which wait for each other."""
@@ -95,6 +97,7 @@ async def test_as_many_at_once_as_there_are_threads() -> None:
     threads.stop()
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_the_last_call_comes_after_all_others() -> None:
     """The last function is called after all others have ended, with any number of threads."""
@@ -117,6 +120,7 @@ async def test_the_last_call_comes_after_all_others() -> None:
     assert sorted(made) == ["last", "one"]
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_the_last_call_is_made_without_any_other() -> None:
     """The last function is called even without other calls."""

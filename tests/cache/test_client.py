@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc._runtime import Cancellable
 
-pytestmark = pytest.mark.reactor
-
 A = Origin("https", "a.example", 443)
 B = Origin("http", "b.example", 8080)
 LIMITS = limits(86_400, 300, 86_400, None)
@@ -177,6 +175,7 @@ async def turns(runtime: Runtime, count: int) -> None:
         await turn
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_a_store_that_hangs(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
     """A call that hangs is given up, and the end of the crawl does not wait for it."""
@@ -328,6 +327,7 @@ async def test_no_credentials_in_the_log(
     await crawl.client.close()
 
 
+@pytest.mark.reactor
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @under_the_reactor
 async def test_a_call_that_ends_late_closes_the_store(store: Breakable, threads: int) -> None:

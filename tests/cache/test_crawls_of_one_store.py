@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tests.support.site import Asked
 
-pytestmark = pytest.mark.reactor
-
 FORBID = robots("User-agent: *\nDisallow: /x\n")
 
 
@@ -169,6 +167,7 @@ async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) 
     assert result.outcomes == {site.url("/y"): 200}
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_backoff_is_shared(site: Site) -> None:
     """While a crawl retries a file, the others wait, and get the same result."""
@@ -215,6 +214,7 @@ class Hanging(OneStore):
         return None
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_crawl_that_ends_waits_for_no_store(
     site: Site, caplog: pytest.LogCaptureFixture

@@ -18,8 +18,6 @@ from tests.support.running import under_the_reactor
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-pytestmark = pytest.mark.reactor
-
 ORIGIN = Origin("http", "a.example", 80)
 OTHER = Origin("http", "b.example", 80)
 LIMITS = limits(100, 10, 1000, 500)
@@ -79,6 +77,7 @@ def worker(store: MemoryStore, runtime: Slow) -> CacheClient:
     return CacheClient(store, "the store", LIMITS, runtime=runtime, count=lambda _: None)
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_lease_is_renewed() -> None:
     """During a long fetch, no other worker may fetch the file; afterwards, the next one may at
@@ -116,6 +115,7 @@ async def test_lease_of_a_dead_worker_ends() -> None:
     await two.close()
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_nothing_is_renewed_at_the_end() -> None:
     """After the end of a crawl, no timer fires."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-pytestmark = [pytest.mark.reactor, pytest.mark.usefixtures("redis_installed")]
+pytestmark = pytest.mark.usefixtures("redis_installed")
 
 PASSWORD = "se-cret"
 FORBID = robots("User-agent: *\nDisallow: /private\n")
@@ -171,6 +171,7 @@ def until_it_is_used_again(server: Server, proxy: Site) -> Iterator[Request]:
             return
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_closing_while_the_server_hangs(
     server: Server, monkeypatch: pytest.MonkeyPatch

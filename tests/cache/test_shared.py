@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from scrapy_robots_rfc.cache.entry import CacheEntry
 
-pytestmark = pytest.mark.reactor
-
 ORIGIN = Origin("http", "a.example", 80)
 LIMITS = limits(100, 10, 1000, 500)
 NOW = 5000.0
@@ -143,6 +141,7 @@ class Recording(MemoryStore):
         self.released.set()
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_no_other_fetches_before_a_file_is_written() -> None:
     """Even at the end of a crawl, a file is stored before its lease is released."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /x\n"
 FORBID = robots(RULES)
 
@@ -55,6 +53,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
     return line
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_damaged_file_is_renamed_by_a_crawl(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from tests.support.command_copies import Done
 
-pytestmark = pytest.mark.reactor
-
 FILE = "User-agent: *\nDisallow: /x\n"
 GROUPS = "User-agent: foobot\nDisallow: /x\n\nUser-agent: *\nAllow: /\n"
 USES = "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n"

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Get = Callable[[PendingFetch], Coroutine[Any, Any, OriginPolicy]]
 
-pytestmark = pytest.mark.reactor
-
 TIMEOUT = 100.0
 #: Maximum number of fetches with CONCURRENT_REQUESTS = 1.
 MAX = 16
@@ -121,6 +119,7 @@ async def test_fetch_that_raises() -> None:
     assert await causes(Desk().begin(get=get)) == ["failed: OSError"] * 3
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_task_that_is_cancelled_from_outside() -> None:
     """If another component cancels the task of a fetch, its waiters get a value."""
@@ -130,6 +129,7 @@ async def test_task_that_is_cancelled_from_outside() -> None:
     assert [cause is not None for cause in await causes(fetch)] == [True] * 3
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_end_of_the_crawl() -> None:
     """When the crawl ends, all fetches end without a value, and none starts."""
@@ -148,6 +148,7 @@ def test_credentials_of_a_route() -> None:
     assert "pass" not in repr(PendingFetch(origin("a"), "http://user:pass@p.example"))
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_time_has_ended(clock: Clock) -> None:
     """An attempt is interrupted after its time; waiting for the turn of the site does not count."""
@@ -164,6 +165,7 @@ async def test_time_has_ended(clock: Clock) -> None:
     assert await causes(fetch) == ["TimeoutError"] * 3
 
 
+@pytest.mark.reactor
 @under_the_reactor
 @pytest.mark.parametrize("is_closed", [True, False])
 async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) -> None:
@@ -221,6 +223,7 @@ async def test_line(clock: Clock) -> None:
     desk.close()
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_no_wake_up_is_lost() -> None:
     """The room of an ended fetch is used, even if the first origins that wait need no fetch."""

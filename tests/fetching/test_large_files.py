@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc import RobotsService
     from tests.support.service_crawls import Clock
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\n" + "Disallow: /other\n" * (LARGE // 17) + "Disallow: /x\n"
 DAY = 86_400.0
 
@@ -58,6 +56,7 @@ async def verdicts(service: RobotsService, site: Site) -> list[bool]:
     ]
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_large_file_is_parsed_on_a_thread(site: Site, elsewhere: list[bool]) -> None:
     """A large file is read on a thread before its first verdict."""
@@ -152,6 +151,7 @@ async def test_each_product_token_has_it_read_on_the_thread(
     assert elsewhere == [True] * 4  # the crawl's own token has it read first
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_spider_that_is_closed_during_parsing(
     site: Site, monkeypatch: pytest.MonkeyPatch

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
     from tests.support.service_crawls import Clock
 
-pytestmark = pytest.mark.reactor
-
 FORBID = robots("User-agent: *\nDisallow: /x\n")
 
 
@@ -52,6 +50,7 @@ async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
             s.__exit__(None, None, None)
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_cancelled_waiter_disturbs_no_other(site: Site) -> None:
     """If a waiter is cancelled, the fetch continues for the others."""
@@ -177,6 +176,7 @@ async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: S
     assert result.outcomes == {occupied: 200, site.url("/y"): 200}
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_failed_route_closes_a_site_until_another_leads_there(
     site: Site, monkeypatch: pytest.MonkeyPatch

@@ -102,7 +102,6 @@ def with_comment(data: bytes, length: int) -> bytes:
     ],
     ids=["comment", "endless comment", "enough", "half"],
 )
-@pytest.mark.reactor
 @ensureDeferred
 async def test_limit_by_decoded_bytes(site: Site, body: bytes, page: str, expected: Any) -> None:
     """The limit counts decoded bytes (2.5); a coding that ends before it is unreachable."""
@@ -120,7 +119,6 @@ async def test_limit_by_decoded_bytes(site: Site, body: bytes, page: str, expect
     ],
     ids=["scrapy's", "none", "the user's"],
 )
-@pytest.mark.reactor
 @ensureDeferred
 async def test_accept_encoding_is_that_of_a_page(site: Site, settings: dict[str, Any]) -> None:
     """The headers of robots.txt requests are the same as those of pages."""

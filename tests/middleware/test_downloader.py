@@ -28,8 +28,6 @@ from tests.support.site import Reply, Site, redirect, robots
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-pytestmark = pytest.mark.reactor
-
 RULES = "# hello\nUser-agent: *\nDisallow: /private\n"
 
 
@@ -158,6 +156,7 @@ async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site)
     assert sent[0][1] in (site.url("/1"), site.url("/2"))
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A signal handler that raises changes no verdict and leaves no request waiting."""
@@ -263,6 +262,7 @@ async def test_no_valid_authority(url: str) -> None:
     assert result.stat("forbidden/unreachable") == 1
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_a_crawl_that_is_closed_before_it_is_opened(caplog: pytest.LogCaptureFixture) -> None:
     """A crawl may be closed before it is opened."""

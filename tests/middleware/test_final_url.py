@@ -100,7 +100,6 @@ async def test_redirect_to_another_site(site: Site, other: Site, size: int) -> N
     assert other.targets == ["/robots.txt"]
 
 
-@pytest.mark.reactor
 @pytest.mark.parametrize("reply", [Reply(503), HANG], ids=["fails", "hangs"])
 @ensureDeferred
 async def test_unreachable_robots_txt_of_the_final_url(

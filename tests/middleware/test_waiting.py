@@ -31,7 +31,6 @@ KEPT = (
 )
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_on_disk(site: Site, tmp_path: Path) -> None:
     """With JOBDIR, requests wait on disk, and do not change."""
@@ -94,7 +93,6 @@ class Moving:
                 request._set_url(request.url.replace(before, after))
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_request_that_was_changed_after_it_left_the_queue(
     site: Site, other: Site, tmp_path: Path
@@ -149,7 +147,6 @@ class Lambdas(Pages):
             yield Request(str(item), callback=callback)
 
 
-@pytest.mark.reactor
 @ensureDeferred
 async def test_what_cannot_be_written_to_disk(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture

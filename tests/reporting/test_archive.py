@@ -24,8 +24,6 @@ from tests.support.documents import block, settings
 from tests.support.site import Reply, Site, redirect, robots
 from tests.test_reference_pages import rows
 
-pytestmark = pytest.mark.reactor
-
 ROOT = Path(__file__).parents[2]
 FILE = "User-agent: *\nDisallow: /x\n"
 

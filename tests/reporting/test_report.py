@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from tests.support.service_crawls import Clock
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-pytestmark = pytest.mark.reactor
-
 RULES = "User-agent: *\nDisallow: /private\n"
 
 

@@ -13,8 +13,6 @@ from scrapy import Request
 from tests.support.crawling import Pages, close_when, crawl
 from tests.support.site import Asked, Reply, Site
 
-pytestmark = [pytest.mark.reactor]
-
 PAGES = 200
 #: ROBOTS_TIMEOUT, which is longer than the crawl.
 LATE = 60
@@ -59,6 +57,7 @@ async def test_fifty_sites_that_hang(places: int) -> None:
     assert beside < 2 * alone + 3 < LATE
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_pages_of_a_slow_site() -> None:
     """The slot with the fewest pages under way is next, so slow pages do not take all places."""

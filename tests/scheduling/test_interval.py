@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
     from twisted.internet.defer import Deferred
 
-pytestmark = [
-    pytest.mark.reactor,
-    # Older and newer names of one setting are both tried.
-    pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning"),
-]
+# Older and newer names of one setting are both tried.
+pytestmark = pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
 
 PAGES = 4
 
@@ -177,6 +174,7 @@ async def test_long_bodies_overlap(site: Clocked) -> None:
     assert max(gaps(site)) < 1.5
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_origins_in_one_slot(site: Clocked, other: Clocked) -> None:
     """Each origin of a slot has its own interval, and waits for no turn of another origin."""
@@ -207,6 +205,7 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(
     assert max(between) > 2
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_hanging_robots_txt_in_the_slot(site: Clocked, other: Clocked) -> None:
     """A hanging robots.txt delays only its own origin; a paced site in the same slot continues."""

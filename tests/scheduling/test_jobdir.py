@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-pytestmark = pytest.mark.reactor
-
 PAGES = 150
 #: A file that has to be fetched again every second.
 SHORT_LIVED = Reply(
@@ -44,23 +42,12 @@ class Tree(Pages):
                 )
 
 
-@pytest.mark.parametrize(
-    "disk_queue",
-    [
-        squeues.PickleLifoDiskQueue,
-        squeues.PickleFifoDiskQueue,
-        getattr(squeues, "PickleLifoSQLiteQueue", squeues.PickleLifoDiskQueue),
-    ],
-)
 @ensureDeferred
-async def test_file_that_expires_while_requests_wait(
-    disk_queue: type[Any], site: Site, tmp_path: Path
-) -> None:
+async def test_file_that_expires_while_requests_wait(site: Site, tmp_path: Path) -> None:
     """All pages come from disk, each once, while the robots.txt is fetched again and again."""
     site.replies["/robots.txt"] = SHORT_LIVED
     settings = {
         "JOBDIR": str(tmp_path),
-        "SCHEDULER_DISK_QUEUE": disk_queue,
         "ROBOTS_CACHE_MIN_AGE": 0,
         "DOWNLOAD_DELAY": 0.02,
     }
@@ -84,8 +71,15 @@ class Links(Pages):
                 )
 
 
-@pytest.mark.parametrize("queue", [squeues.PickleLifoDiskQueue, squeues.PickleFifoDiskQueue])
-@pytest.mark.parametrize("pages", [1, 6])
+@pytest.mark.parametrize(
+    ("queue", "pages"),
+    [
+        pytest.param(squeues.PickleLifoDiskQueue, 1, marks=pytest.mark.reactor),
+        (squeues.PickleLifoDiskQueue, 6),
+        (squeues.PickleFifoDiskQueue, 1),
+        (squeues.PickleFifoDiskQueue, 6),
+    ],
+)
 @ensureDeferred
 async def test_order_after_a_stop(
     queue: type[Any], pages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,8 +24,6 @@ FIFO = {
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
 }
 
-pytestmark = [pytest.mark.reactor]
-
 
 def late(seconds: float) -> Any:
     """Return a function that answers with rules after some seconds."""
@@ -86,10 +84,13 @@ async def order(
         return left
 
 
-@pytest.mark.parametrize("seconds", [0, 0.02, 0.3, 1.6])
-@pytest.mark.parametrize("kind", ["default", "fifo", "disk", "priorities"])
+# test_order_law.py has each kind of queue with every order of events.
+@pytest.mark.parametrize(
+    ("kind", "seconds"),
+    [("default", 0), ("disk", 0.02), ("priorities", 0.3), ("default", 0.3), ("fifo", 1.6)],
+)
 @ensureDeferred
-async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
+async def test_one_at_a_time(kind: str, seconds: float, tmp_path: Path) -> None:
     """With one request at a time, the order is the same as without robots.txt."""
     settings: dict[str, Any] = {"fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 1}
     found = []
@@ -104,10 +105,18 @@ async def test_one_at_a_time(seconds: float, kind: str, tmp_path: Path) -> None:
     assert len(found[0]) == 20
 
 
-@pytest.mark.parametrize("seconds", [0, 0.02, 0.3, 1.6])
-@pytest.mark.parametrize("kind", ["default", "fifo", "links"])
+@pytest.mark.parametrize(
+    ("kind", "seconds"),
+    [
+        ("links", 0),
+        ("fifo", 0.02),
+        pytest.param("default", 0.3, marks=pytest.mark.reactor),
+        ("links", 0.3),
+        ("default", 1.6),
+    ],
+)
 @ensureDeferred
-async def test_many_at_a_time(seconds: float, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_at_a_time(kind: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 16 requests at a time, no page moves by more than two places."""
     # Otherwise Twisted interrupts a callback after 10 ms, so Scrapy's own order would depend on
     # the machine.

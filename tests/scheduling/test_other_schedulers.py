@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-pytestmark = pytest.mark.reactor
-
 
 class Outlives(Own):
     """A scheduler whose requests survive the crawl, as in Redis."""
@@ -110,6 +108,7 @@ async def test_turn_of_the_only_request(site: Clocked, around: dict[str, Any]) -
     assert max(gaps(site)) < 10 * DELAY
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
     """A hanging robots.txt delays no page of another site, and its pages follow."""
@@ -129,6 +128,7 @@ async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, 
     assert result.stat("allowed") == 60
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
     """A paced site has its interval, and delays no other site."""
@@ -140,8 +140,10 @@ async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any])
     assert result.stat("allowed") == 24
 
 
-@pytest.mark.parametrize("why", ["robots.txt", "turn"])
-@pytest.mark.parametrize("seconds", [0.1, 1.5])
+@pytest.mark.parametrize(
+    ("why", "seconds"),
+    [("robots.txt", 1.5), pytest.param("turn", 0.1, marks=pytest.mark.reactor)],
+)
 @ensureDeferred
 async def test_stopped(
     site: Clocked, why: str, seconds: float, caplog: pytest.LogCaptureFixture

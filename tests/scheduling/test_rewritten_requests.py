@@ -18,8 +18,6 @@ from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.reactor
-
 
 class Rewriting:
     """Replaces requests for a site by requests for a gateway, as scrapy-splash does."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-pytestmark = pytest.mark.reactor
-
 #: Scrapy's own scheduler and queue, as the add-on sets them.
 AROUND: dict[str, Any] = {
     "SCHEDULER": scheduler_around("scrapy.core.scheduler.Scheduler"),
@@ -51,6 +49,7 @@ async def crawls(*requests: list[Any], settings: dict[str, Any] | None = None) -
     return await at_once(*(crawl(items, {**ONE_STORE, **(settings or {})}) for items in requests))
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_several_crawls() -> None:
     """All requests of several crawls, including robots.txt, are an interval apart."""
@@ -177,6 +176,7 @@ class Slow(OneStore):
         return super().take_turn(key, owner, seconds)
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_turn_that_comes_when_the_spider_is_closed(
     site: Clocked,

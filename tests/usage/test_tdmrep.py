@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-pytestmark = pytest.mark.reactor
-
 NAME = "/.well-known/tdmrep.json"
 PAGE = Reply(headers=(("Content-Type", "text/html"),))
 RESERVED = Reply(200, json.dumps([{"location": "/*", "tdm-reservation": 1}]).encode())
@@ -102,6 +100,7 @@ async def test_hop_that_another_site_allows(site: Site) -> None:
     assert refused.decision.reason.value == "use"
 
 
+@pytest.mark.reactor
 @ensureDeferred
 async def test_pace_of_a_hop() -> None:
     """The file, a hop of its redirects and the page keep the interval of their site."""
