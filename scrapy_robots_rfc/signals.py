@@ -43,8 +43,9 @@ request_allowed: object = object()
 #: Internal. Sent when an attempt to fetch a robots.txt has ended, or when a copy from the store is
 #: used, but not if the first attempt succeeds. Handlers must not be coroutines.
 #: Arguments: `robots` (the `OriginPolicy` that applies to the origin now), `fetch` (with
-#: `attempts`, `before` and `last` as they were before the attempt), `access` (the `Access`, or None
-#: if a copy from the store is used), `delays` (the seconds before each remaining attempt).
+#: `attempts`, `validity_before` and `last_validity` as they were before the attempt), `access` (the
+#: `Access`, or None if a copy from the store is used), `delays` (the seconds before each remaining
+#: attempt).
 robots_attempted: object = object()
 
 #: Sent once for each site that asks for an interval between requests. Handlers must not be

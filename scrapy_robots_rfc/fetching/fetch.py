@@ -6,6 +6,7 @@ exchange, `policy/access.py` interprets the response, and `cache/entry.py` appli
 
 from collections.abc import Hashable, Iterator
 from functools import partial
+from typing import TypeGuard
 
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
@@ -36,6 +37,7 @@ from scrapy_robots_rfc.policy.access import (
     FetchStep,
     Freshness,
     Local,
+    Outcome,
     Successful,
     Unavailable,
     Unreachable,
@@ -49,13 +51,10 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import Settings
 
-# Minimum seconds between checks for a file that another worker is fetching.
-_MIN_LEASE_PAUSE = 0.1
-_MAX_LEASE_PAUSE = 1.0
-
-# Minimum seconds before retrying after the machine ran out of file descriptors, ports or memory.
-_MIN_SHORTAGE_PAUSE = 0.5
-_MAX_SHORTAGE_PAUSE = 15.0
+# The first and the longest pause between checks for a file that another worker is fetching.
+_LEASE_PAUSES = 0.1, 1.0
+# The same before retrying after the machine ran out of file descriptors, ports or memory.
+_SHORTAGE_PAUSES = 0.5, 15.0
 
 #: Maximum number of failed routes to remember.
 FAILED_ROUTES = 10_000
@@ -101,10 +100,10 @@ class Fetcher:
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         """Return an origin's policy from a fresh copy, or fetch the file with retries."""
-        lease_pauses = _doubling(_MIN_LEASE_PAUSE, _MAX_LEASE_PAUSE)
-        shortage_pauses = _doubling(_MIN_SHORTAGE_PAUSE, _MAX_SHORTAGE_PAUSE)
+        lease_pauses = _doubling(*_LEASE_PAUSES)
+        shortage_pauses = _doubling(*_SHORTAGE_PAUSES)
         while True:
-            robots, may_request = await self._find_copy(fetch)
+            robots, may_request = await self._look_up_copy(fetch)
             if robots is not None:
                 return robots
             if not may_request:  # another worker is fetching the file, so check again later
@@ -114,18 +113,18 @@ class Fetcher:
                 await self._sleep(fetch, next(lease_pauses))
                 continue
             fetched = await self._request(fetch)
-            if fetched is None:  # the attempt was interrupted
+            if fetched is None:  # cut short, so let another fetch start before trying again
                 fetch.was_cut = True
                 await self._sleep(fetch, 0.0)
                 continue
             access = fetched.access
-            if isinstance(access, Local) and access.shortage:  # this does not count as an attempt
+            if isinstance(access, Local) and access.shortage:  # nothing was sent: not an attempt
                 pause = next(shortage_pauses)
                 await self._note_shortage(fetch, fetched, pause)
                 await self._sleep(fetch, pause)
                 continue
             if self._store is not None and isinstance(access, Local | Unreachable):
-                robots, _ = await self._find_copy(fetch)  # another worker may have stored it
+                robots, _ = await self._look_up_copy(fetch)  # another worker may have stored it
                 if robots is not None:
                     return robots
             robots, access, delays = await self._conclude(fetch, fetched)
@@ -133,7 +132,7 @@ class Fetcher:
             if not delays:
                 return robots
             fetch.attempts += 1
-            fetch.last = robots.validity
+            fetch.last_validity = robots.validity
             await self._sleep(fetch, delays[0])
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
@@ -145,35 +144,40 @@ class Fetcher:
 
     # Looking for a copy.
 
-    async def _find_copy(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
-        """Return the policy from a fresh copy or `None`, and whether we may request the file."""
-        copy = fetch.copy = self.memory.entry(fetch.origin)
-        failure = self.failed_routes.get((fetch.origin, fetch.route))
-        fetch.before = None if copy is None else copy.validity
+    async def _look_up_copy(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
+        """Return the policy from a fresh copy or `None`, and whether we may request the file.
+
+        Also set the fetch's `copy` and `validity_before`, which later steps use.
+        """
+        origin = fetch.origin
+        copy = fetch.copy = self.memory.entry(origin)
+        fetch.validity_before = None if copy is None else copy.validity
+        failure = self.failed_routes.get((origin, fetch.route))
         if failure is not None and (copy is None or failure.fetched >= copy.fetched):
-            fetch.before = failure.validity
+            fetch.validity_before = failure.validity
         is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and is_fresh and _applies(copy, fetch):
-            # It was fetched by another route, or its parsed form was dropped because it is large.
-            robots = self.memory.get(fetch.origin)
-            robots = robots or await self._files.prepared_policy(fetch.origin, copy)
-            self.memory.put(fetch.origin, robots, copy)
+            # The fetch was started anyway, because the parsed form of a large file was dropped, or
+            # because this route failed after the file was fetched by another one.
+            robots = self.memory.get(origin) or await self._files.prepared_policy(origin, copy)
+            self.memory.put(origin, robots, copy)
             return robots, False
         if self._store is None:
             return None, True
-        lookup = await self._store.find_entry(fetch.origin, copy)
+        lookup = await self._store.find_entry(origin, copy)
         copy = fetch.copy = lookup.entry
         if copy is not None and lookup.is_fresh and _applies(copy, fetch):
             self._count(stats.CACHE_STORE_HITS)
-            robots = await self._files.prepared_policy(fetch.origin, copy)
+            robots = await self._files.prepared_policy(origin, copy)
             self._report(fetch, robots)
-            self.memory.put(fetch.origin, robots, copy)
+            self.memory.put(origin, robots, copy)
             await self._notify(fetch, robots)
             return robots, False
         if copy is not None and lookup.may_fetch and self._store.shared:
-            # Its pace applies to the next request.
-            self._crawl.policy_changed(await self._files.prepared_policy(fetch.origin, copy))
-        return None, lookup.may_fetch or lookup.is_fresh  # a fresh copy may not apply to this route
+            # Other workers may be requesting pages, so keep the old copy's interval even now.
+            self._crawl.policy_changed(await self._files.prepared_policy(origin, copy))
+        # A fresh copy that only applies to other routes must not keep us from making a request.
+        return None, lookup.may_fetch or lookup.is_fresh
 
     # Making an attempt.
 
@@ -194,6 +198,7 @@ class Fetcher:
             if step.cookie:
                 request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.run_exchange(fetch, self.download.send(request))
+            # With a small connection pool, a short timeout takes the place of CUT_SHORT.
             has_short_timeout = request.meta["download_timeout"] < limits.timeout
             if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
                 return None
@@ -202,7 +207,7 @@ class Fetcher:
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
                 return Fetched(with_route(access_after(answer, limits.timeout), request))
             response, body = answer
-            if response is None:
+            if response is None:  # only in an offline replay
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
             cookies.keep(response)
             access = step.after_response(
@@ -210,6 +215,7 @@ class Fetcher:
                 response.headers.get(b"Location"),
                 body,
                 unreachable_statuses=limits.unreachable_statuses,
+                # A 304 only confirms our copy if we sent its validators.
                 cached=copy.body if copy is not None and validators is not None else None,
             )
             if not isinstance(access, FetchStep):
@@ -220,13 +226,14 @@ class Fetcher:
         if isinstance(access, Unreachable):
             seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
             access = access._replace(retry_after=seconds)
+            # Only a 407 comes from the proxy. All other statuses come from the site.
             return Fetched(with_route(access, request) if access.route else access)
         return self._fetched(response, access, step.url, validators)
 
     def _fetched(
         self, response: Response, access: Access, url: str, sent: Validators | None
     ) -> Fetched:
-        """Return the result of an attempt that got a file, or a response that there is none.
+        """Return the result of an attempt whose response has a file, or says that there is none.
 
         :param sent: the validators that were sent.
         """
@@ -237,7 +244,7 @@ class Fetcher:
         is_confirmed = access.status == 304
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
-            # The file was truncated. A crawl with a larger limit must not get a 304.
+            # Without validators, a crawl with a larger limit gets the whole file instead of a 304.
             return Fetched(access, fresh, None, is_confirmed)
         tag = etag(lines)
         modified = last_modified(lines)
@@ -257,20 +264,21 @@ class Fetcher:
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.prepared_policy(fetch.origin, entry)
         if isinstance(access, Successful) and robots.file is None:
-            # It can't be parsed. Other crawls may be using a parser that works.
+            # ROBOTSTXT_PARSER failed. Don't store that, since other crawls may use another parser.
             access = Unreachable(access.status, robots.cause, hopeless=True)
             return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         delays = self._delays(fetch, robots, access)
         self._report(fetch, robots, access, delays)
-        if delays:
+        if delays:  # nothing is cached before the last attempt
             return robots, access, delays
         if _is_route_failure(access):
             self._remember_failure(fetch, robots)
             return robots, access, delays
         self.memory.put(fetch.origin, robots, entry)
         if not _applies(entry, fetch):
-            # Otherwise its requests would keep starting the same fetch again.
+            # A request without the proxy failed, for example after a redirect. This route ignores
+            # such an entry, so without a failure it would keep starting the same fetch again.
             self.failed_routes[fetch.origin, fetch.route] = robots
         if self._store is not None:
             stored = fetched.freshness.stored
@@ -278,7 +286,7 @@ class Fetcher:
         return robots, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
-        """Return the entry that applies after an attempt to the requests that need the fetch.
+        """Return the entry that applies after an attempt, for requests with the fetch's route.
 
         A route failure isn't held against the site. If the site itself fails, its Retry-After may
         make the entry last longer.
@@ -286,21 +294,25 @@ class Fetcher:
         access = fetched.access
         now = self._runtime.clock()
         limits = self._settings
-        if isinstance(access, Local | Unreachable) and _is_route_failure(access):
+        if _is_route_failure(access):
             return entry_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
             ttl = with_retry_after(limits.unreachable_ttl, access.retry_after)
             limits = limits._replace(unreachable_ttl=ttl)
-        unreachable_since = None if fetch.last is None else fetch.last.unreachable_since
+        # Nothing is cached before a retry, so only the fetch knows since when it has failed.
+        last = fetch.last_validity
+        unreachable_since = None if last is None else last.unreachable_since
         return next_entry(fetch.copy, fetched, now, limits, unreachable_since)
 
     def _delays(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
         """Return the seconds to wait before each retry."""
-        if not isinstance(access, Unreachable) or robots.outcome is not access.outcome:
+        # Pages don't wait for retries if a stale copy is used, or after a very long outage.
+        is_blocked = robots.outcome is Outcome.UNREACHABLE
+        if not isinstance(access, Unreachable) or not is_blocked:
             return ()
-        # A retry may use another proxy, unless the page itself names one.
+        # A retry may use another proxy if a middleware picks it, but not if the page names one.
         same_proxy = access.route and fetch.route is not None
         if same_proxy or access.hopeless or self.download.http_cache.offline:
             return ()
@@ -341,45 +353,44 @@ class Fetcher:
         :param delays: seconds to wait before each retry.
         """
         if not delays and not _is_route_failure(access):
+            before = fetch.validity_before
             if fetch.changes(robots.outcome):
                 self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
-            if robots.stale and not (fetch.before is not None and fetch.before.stale):
+            if robots.stale and (before is None or not before.stale):
                 self._count(stats.ORIGINS_STALE)
-        # Sending signals is slow. After any route failure, always send one, because a success may
-        # mean that the route works again.
-        if self.failed_routes or not self._is_ordinary(fetch, robots):
+        # Sending signals is slow. But after any route failure, always send one, because the log
+        # removes origins that work again from its list of failures.
+        if self.failed_routes or not self._is_uneventful(fetch, robots):
             self._signals.send_catch_log(
                 signals.robots_attempted, robots=robots, fetch=fetch, access=access, delays=delays
             )
 
-    def _is_ordinary(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
-        """Return whether nothing about a fetch has to be logged, so that no signal is needed.
-
-        That is the case if the first attempt got a complete file that is not a web page, and the
-        origin had not been unreachable before.
-        """
+    def _is_uneventful(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
+        """Return whether `OriginLog.attempted` would log nothing about a fetch, as is usual."""
         file = robots.file
-        before = fetch.before
+        before = fetch.validity_before
         if file is None or robots.stale or fetch.attempts:
             return False
-        if before is not None and before.unreachable_since is not None:
+        if before is not None and before.unreachable_since is not None:  # the site has recovered
             return False
         is_page = file.robots is not None and file.robots.is_page
-        return not is_page and file.size <= self._settings.max_size
+        is_truncated = file.size > self._settings.max_size
+        return not is_page and not is_truncated
 
     # Notifying the crawl.
 
     async def _notify(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None = None
     ) -> None:
-        """Notify the crawl and the signal handlers.
+        """Notify the crawl, then wait up to ROBOTS_TIMEOUT for the signal handlers.
 
-        Handlers are never cancelled, since one may be closing the spider, which cancels the fetch.
+        The handlers run in their own task. If one of them closes the spider, this fetch is
+        cancelled, but the handler must not be cancelled along with it.
 
         :param access: the result of the attempt, or `None` if none was made.
         """
         self._crawl.policy_changed(robots)
-        if not self._is_heard():  # most crawls don't have handlers, so avoid the task
+        if not self._has_handlers():  # most crawls don't have any, so avoid the task
             return
         sent: Waiter[None] = Waiter()
         self._runtime.spawn(self._send_signals(fetch, robots, access, sent))
@@ -389,27 +400,23 @@ class Fetcher:
         finally:
             timer.cancel()
 
-    def _is_heard(self) -> bool:
+    def _has_handlers(self) -> bool:
         """Return whether any handlers are connected to the signals sent for a fetch."""
-        heard = partial(signals.has_receivers, self._signals)
+        has_handlers = partial(signals.has_receivers, self._signals)
         parsed = _scrapy.ROBOTS_PARSED
-        return heard(signals.robots_fetched) or (parsed is not None and heard(parsed))
+        return has_handlers(signals.robots_fetched) or (parsed is not None and has_handlers(parsed))
 
     async def _send_signals(
-        self,
-        fetch: PendingFetch,
-        robots: OriginPolicy,
-        access: Access | None,
-        sent: Waiter[None],
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None, sent: Waiter[None]
     ) -> None:
         """Send Scrapy's signals and ours, then resolve `sent`."""
         send = self._signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
-        has_failed = not isinstance(access, Successful | None)
+        is_new = access is None or isinstance(access, Successful)  # not a stale copy
         try:
-            if parsed is not None and robots.file is not None and not has_failed:
+            if parsed is not None and robots.file is not None and is_new:
                 await send(parsed, robotparser=robots.file.parser, request=fetch.source)
-            if access is None or self.download.http_cache.offline:
+            if access is None or self.download.http_cache.offline:  # nothing was fetched
                 return
             await send(
                 signals.robots_fetched,
@@ -417,7 +424,7 @@ class Fetcher:
                 result=access.outcome,
                 status=access.status,
                 body=access.body if isinstance(access, Successful) else None,
-                error=access.cause if has_failed else None,
+                error=None if is_new else access.cause,
                 request=fetch.source,
                 robots=robots,
             )
@@ -425,8 +432,8 @@ class Fetcher:
             sent.resolve(None)
 
 
-def _is_route_failure(access: Access | None) -> bool:
-    """Return whether an attempt failed because of its route."""
+def _is_route_failure(access: Access | None) -> TypeGuard[Local | Unreachable]:
+    """Return whether an attempt failed because of its route or the crawl, not the site."""
     return isinstance(access, Local | Unreachable) and access.route
 
 

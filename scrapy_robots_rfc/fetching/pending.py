@@ -33,6 +33,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: Maximum number of concurrent fetches. It is lower if there are few file descriptors or
 #: CONCURRENT_REQUESTS is small (see `max_fetches`).
 MAX_FETCHES = 256
+# Maximum number of concurrent fetches as a multiple of CONCURRENT_REQUESTS.
 _FETCHES_PER_REQUEST = 16
 
 # Every fourth free slot goes to an origin that was tried before. Otherwise new origins could keep
@@ -61,8 +62,9 @@ class PendingFetch:
     :param policy: the result, or `None` if the crawl ended first.
     :param attempts: number of failed attempts so far that are followed by a retry.
     :param copy: the newest copy of the file, fresh or not.
-    :param before: the validity of the policy before the fetch, or `None` if there was none.
-    :param last: the validity after the last attempt.
+    :param validity_before: the validity of the policy before the fetch, or `None` if there was
+        none.
+    :param last_validity: the validity after the last attempt, or `None` before the first retry.
     :param was_cut: True if an attempt was cut short.
     :param waits_for_lease: True if another worker was fetching the file.
     :param request: the robots.txt request that is in the downloader.
@@ -79,8 +81,8 @@ class PendingFetch:
     policy: OriginPolicy | None = None
     attempts: int = 0
     copy: CacheEntry | None = None
-    before: Validity | None = None
-    last: Validity | None = None
+    validity_before: Validity | None = None
+    last_validity: Validity | None = None
     was_cut: bool = False
     waits_for_lease: bool = False
     request: Request | None = None
@@ -100,7 +102,8 @@ class PendingFetch:
 
     def changes(self, outcome: Outcome) -> bool:
         """Return whether an outcome differs from the one before the fetch."""
-        return self.before is None or self.before.outcome is not outcome
+        before = self.validity_before
+        return before is None or before.outcome is not outcome
 
     def interrupt(self, error: Exception) -> None:
         """Cancel the current attempt."""
@@ -160,6 +163,7 @@ class PendingFetches:
     async def _run(self, fetch: PendingFetch, get: Get) -> None:
         """Run a fetch, and end it with the resulting policy, even if the task is cancelled."""
         policy = None
+        # Only kept if the task is cancelled, because asyncio's CancelledError isn't an Exception.
         error: Exception | None = RuntimeError("cancelled")
         try:
             policy = await get(fetch)
@@ -167,10 +171,12 @@ class PendingFetches:
         except Exception as raised:  # noqa: BLE001 - `on_error` logs it
             error = raised
         finally:
-            if fetch.has_ended:  # `tick` ended it while its exchange was still running
+            if fetch.has_ended:  # `tick` or `cancel_all` ended it while this task was running
                 self._counted.discard(fetch)
+            elif error is None:
+                self._end(fetch, policy)
             else:
-                self._end(fetch, policy if error is None else self._on_error(fetch, error))
+                self._end(fetch, self._on_error(fetch, error))
 
     def _end(self, fetch: PendingFetch, policy: OriginPolicy | None) -> None:
         """End a fetch and resume everything that is waiting for it, even if `on_end` raises."""
@@ -215,6 +221,7 @@ class PendingFetches:
         await entered
 
     def _admit(self, fetch: PendingFetch, entered: Waiter[None]) -> None:
+        """Let a fetch in `enter` continue. If it has ended, its task has been cancelled."""
         if not fetch.has_ended:
             self._counted.add(fetch)
             entered.resolve(None)
@@ -222,8 +229,8 @@ class PendingFetches:
     def leave(self, fetch: PendingFetch) -> None:
         """Stop counting a fetch and start any that are waiting for a free slot."""
         self._counted.discard(fetch)
-        # By now, an origin may no longer need its fetch. So continue until there is no more room,
-        # because otherwise slots would stay free while the other origins wait forever.
+        # By now, an origin may no longer need its fetch, so `start` may not use the free slot.
+        # Continue until there is no more room, because nothing else starts the other fetches.
         while self.has_room() and (self._new or self._retries):
             start = self._next_queue().popleft()
             try:
@@ -232,7 +239,10 @@ class PendingFetches:
                 logger.exception("Cannot start to fetch a robots.txt")
 
     def count_again(self, fetch: PendingFetch) -> None:
-        """Count a fetch again, even if that exceeds the maximum."""
+        """Count a fetch again after `leave`, even if that exceeds the maximum.
+
+        Its request is already in the downloader and can't wait for room.
+        """
         if not fetch.has_ended:
             self._counted.add(fetch)
 
@@ -257,7 +267,7 @@ class PendingFetches:
         except CANCELLED:
             if fetch.interruption is None:  # the crawl is ending
                 raise
-            self._runtime.forget_cancellation()
+            self._runtime.forget_cancellation()  # only this attempt was interrupted
             return fetch.interruption
         except RobotsUndecided:  # the spider is closing, so it isn't the site's fault
             self.cancel_all()
@@ -290,7 +300,9 @@ class PendingFetches:
                 fetch.timed_from = now
                 continue
             seconds = now - fetch.timed_from
-            if fetch.interruption is not None:  # a middleware is ignoring the cancellation
+            if fetch.interruption is not None:
+                # It was interrupted in an earlier call, but a middleware ignores the cancellation.
+                # So don't wait for its task any longer.
                 self._exchanging.discard(fetch)
                 self._end(fetch, self._on_error(fetch, fetch.interruption))
             elif seconds >= self._timeout + TICK:
@@ -316,6 +328,7 @@ def max_fetches(crawler: Crawler) -> int:
     """Return the maximum number of concurrent fetches for a crawl.
 
     If pages and robots.txt files share connections, a quarter of them are reserved for pages.
+    Otherwise, fetches may use up to a quarter of the file descriptors.
     """
     concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
     limits = [MAX_FETCHES]

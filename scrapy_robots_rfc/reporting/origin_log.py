@@ -133,7 +133,7 @@ class OriginLog:
 
     def _retrying(self, robots: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
         """Log the first failed attempt. The origin's pages wait until it has been retried."""
-        if fetch.last is not None or _was_unreachable(fetch):
+        if fetch.last_validity is not None or _was_unreachable(fetch):
             return
         soonest = 1 + sum(delays)
         latest = soonest + len(delays) * self._settings.timeout
@@ -181,7 +181,8 @@ class OriginLog:
         self._waiting.pop(robots.origin, None)
         if fetch.changes(robots.outcome):
             self._count(robots.origin, robots.outcome, robots.cause)
-        if robots.stale and not (fetch.before is not None and fetch.before.stale):
+        before = fetch.validity_before
+        if robots.stale and (before is None or not before.stale):
             self.stale.add(str(robots.origin), robots.cause)
         file = robots.file
         max_size = self._settings.max_size
@@ -224,7 +225,8 @@ class OriginLog:
 
 def _was_unreachable(fetch: PendingFetch) -> bool:
     """Return True if the file was already unreachable before the fetch."""
-    return fetch.before is not None and fetch.before.unreachable_since is not None
+    before = fetch.validity_before
+    return before is not None and before.unreachable_since is not None
 
 
 def _seconds(number: float) -> str:
