@@ -16,6 +16,7 @@ _MAX_LINES = 50
 _MAX_LINE = 4096
 _MAX_HEADER = 8192
 
+# Control characters except the tab, for example in `a=1\x00`.
 _has_control_characters = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
@@ -30,17 +31,17 @@ class FetchCookies:
         if b"Set-Cookie" not in response.headers or b"Location" not in response.headers:
             return
         lines: list[bytes] = []
-        left = _MAX_HEADER
+        total_size = 0
         for line in response.headers.getlist(b"Set-Cookie")[:_MAX_LINES]:
-            left -= len(line)
-            if left < 0:
+            total_size += len(line)
+            if total_size > _MAX_HEADER:
                 break
             if len(line) <= _MAX_LINE and not _has_control_characters(line):
                 lines.append(line)
         if self._jar is None:
             self._jar = CookieJar()
-        answer = Response(response.url, headers={b"Set-Cookie": lines})
-        self._jar.extract_cookies(answer, Request(response.url))
+        checked = Response(response.url, headers={b"Set-Cookie": lines})
+        self._jar.extract_cookies(checked, Request(response.url))
 
     def header_for(self, url: str) -> bytes:
         """Return the Cookie header to send to a URL, which is empty if no cookies match it."""

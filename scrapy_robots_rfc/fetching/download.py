@@ -104,9 +104,11 @@ class Downloader:
             for name, scheme in settings.schemes.items()
             if scheme.answers in TRANSFERS
         }
-        # Replaces `send_catch_log`, but only during an exchange, because it slows down pages.
+        # During exchanges, this replaces the crawler's `send_catch_log`, and calls `_signal` with
+        # the original method as its first argument. At other times, it would slow down pages.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
+        # Signals are identified by `id`, because another component's may be unhashable.
         self._handlers: dict[int, Callable[..., bool | None]] = {
             id(scrapy_signals.request_reached_downloader): self._reached,
             id(scrapy_signals.headers_received): self._headers_received,
@@ -129,7 +131,8 @@ class Downloader:
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
         if self._has_small_pool and not fetch.was_cut:
-            # If an attempt is cut short, its connection can't be reused before this timeout.
+            # The handler keeps the connection of a cancelled request until the request times out.
+            # So give it the timeout after which other fetches may need the connection.
             meta["download_timeout"] = min(meta["download_timeout"], CUT_AFTER)
         if fetch.source is not None:
             self.inherit_route(fetch.source, url, meta, headers)
@@ -153,10 +156,10 @@ class Downloader:
             meta.update((key, page_meta[key]) for key in _FTP_ACCOUNT if key in page_meta)
         if "proxy" not in page_meta:
             return
-        # For each hop, HttpProxyMiddleware picks a proxy from the environment again, based on
-        # the URL scheme.
-        chosen = self.routes.default_route(source)
-        if chosen is not None and chosen == self.routes.of(source):
+        # If the page's proxy came from the environment, don't copy it. HttpProxyMiddleware picks
+        # one for each redirect, based on the URL scheme.
+        environment_route = self.routes.default_route(source)
+        if environment_route is not None and environment_route == self.routes.of(source):
             return
         meta["proxy"] = page_meta["proxy"]
         # HttpProxyMiddleware has moved the credentials from `proxy` into this header.
@@ -192,23 +195,24 @@ class Downloader:
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-        # A handler with a small pool couldn't send an extra request.
-        undo = None if self._has_small_pool else _scrapy.allow_one_more(self._crawler)
+        # Don't take the place of a page. With a small pool, one more request couldn't be sent.
+        take_back = None if self._has_small_pool else _scrapy.allow_one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
         except CANCELLED:
-            # Scrapy continues a transfer that has already begun until it times out.
             current = exchange.fetch.request or request  # a retry is a new request
             if _scrapy.remove_from_queue(self._crawler, current):
                 exchange.is_in_slot = False
             elif exchange.is_unanswered:
+                # It was sent, so the site's interval starts, but there may never be a response.
                 self._crawl.robots_txt_answered(current)
             raise
         finally:
-            if undo is not None:
-                undo()
+            if take_back is not None:
+                take_back()
             exchange.has_ended = True
+            # Scrapy continues a transfer that was cancelled. In that case, `_left` is called later.
             if not exchange.is_in_slot:
                 self._unwrap_after(exchange)
             if signals.has_receivers(self._crawler.signals, signals.robots_exchanged):
@@ -230,7 +234,9 @@ class Downloader:
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
         """Return the decoded body of a successful response, or an empty body otherwise."""
-        if exchange.is_unanswered:  # the download failed and a middleware answered instead
+        if exchange.is_unanswered:
+            # The download failed, and a middleware's process_exception() returned a response. It
+            # must not count as the site's response.
             problem = f"answered {response.status} in place of a download that failed"
             raise ForeignAnswerError(problem)
         is_success = response.status // 100 == 2 or response.status // 10 == 2  # 20-29 in Gemini
@@ -249,10 +255,10 @@ class Downloader:
     def _unwrap_after(self, exchange: _Exchange) -> None:
         """Stop handling signals if this was the last exchange with a running transfer."""
         self._under_way.discard(exchange)
-        # If another component has wrapped our wrapper, both stay.
+        # If another component has wrapped our wrapper, it can't be removed, so keep using it.
         if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
             manager: Any = self._crawler.signals
-            manager.send_catch_log = self._wrapper.args[0]
+            manager.send_catch_log = self._wrapper.args[0]  # the original method
             self._wrapper = None
 
     def _signal(
@@ -263,26 +269,30 @@ class Downloader:
     ) -> list[tuple[Any, Any]]:
         """Send a signal as Scrapy does, then handle it if it is for a robots.txt request.
 
-        Download handlers check the results for StopDownload. We remove it, so that a spider's
-        signal handlers can't stop our transfers.
+        If a signal handler raises StopDownload, the download handler stops the transfer. For our
+        transfers, only our own handler may do that, so remove StopDownload from all others.
+
+        :param send: the original `send_catch_log`, which returns pairs of a handler and its result.
+            If the handler raised an exception, the result is a `Failure`.
         """
-        answers = send(signal, **named)
+        results = send(signal, **named)
         handle = self._handlers.get(id(signal))
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
-            return answers
-        answers = [
-            answer
-            for answer in answers
-            if not isinstance(getattr(answer[1], "value", None), StopDownload)
+            return results
+        results = [
+            (handler, result)
+            for handler, result in results
+            if not isinstance(getattr(result, "value", None), StopDownload)
         ]
         try:
-            if handle(named["request"].meta[MARK], **named):
+            should_stop = handle(named["request"].meta[MARK], **named)
+            if should_stop:
                 stop = Failure(StopDownload(fail=False))  # type: ignore[no-untyped-call]
-                answers.append((handle, stop))
+                results.append((handle, stop))
         except Exception:
             text = "Cannot handle a signal for %s; the crawl continues"
             logger.exception(text, named["request"])
-        return answers
+        return results
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
         """Handle a request, or its retry, that was added to its downloader slot's queue."""
@@ -298,10 +308,11 @@ class Downloader:
 
     def _bytes_received(self, exchange: _Exchange, data: bytes, **_: object) -> bool:
         """Count the bytes of the body, and return whether to stop the transfer."""
-        if not exchange.received and data.startswith(GZIP_MAGIC):
-            exchange.codings = exchange.codings or (b"gzip",)
+        is_start = not exchange.received
+        if is_start and not exchange.codings and data.startswith(GZIP_MAGIC):
+            exchange.codings = (b"gzip",)  # the server omitted the header
         exchange.received += len(data)
-        # Decoding has its own limit for decoded data.
+        # How long a coded body gets is only known after decoding it, which has its own limit.
         enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
         exchange.is_stopped = exchange.received >= enough
         return exchange.is_stopped
@@ -309,10 +320,12 @@ class Downloader:
     def _response_downloaded(
         self, exchange: _Exchange, request: Request, response: Response, **_: object
     ) -> None:
-        """Handle a response, and hide its content codings from other middlewares."""
+        """Handle a response, and remove its Content-Encoding so that only we decode the body.
+
+        HttpCompressionMiddleware would drop a body that gets longer than DOWNLOAD_MAXSIZE, or
+        decode it without a limit.
+        """
         exchange.is_unanswered = False
-        # Without the header, HttpCompressionMiddleware ignores the body. Otherwise it would drop a
-        # body that gets longer than DOWNLOAD_MAXSIZE, or decode it without a limit.
         exchange.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
         self._crawl.robots_txt_answered(request)
@@ -320,7 +333,7 @@ class Downloader:
     def _left(self, exchange: _Exchange, **_: object) -> None:
         """Handle a request that is no longer in the downloader."""
         exchange.is_in_slot = False
-        if exchange.has_ended:
+        if exchange.has_ended:  # it was cancelled, and its transfer continued until now
             self._unwrap_after(exchange)
 
 
