@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from itertools import dropwhile
 from traceback import walk_tb
 from types import FrameType
+from typing import TypeAlias
 
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
@@ -84,7 +85,7 @@ _OWN_ERRNO = {
     errno.ENOMEM: _NO_MEMORY,
     errno.EADDRNOTAVAIL: _NO_PORT,
 }
-# Twisted's resolver only includes the operating system error in its message.
+# Twisted's resolver only includes the operating system error in its message: `[Errno 24] Too ...`.
 _ERRNO_TEXT = re.compile(r"\[Errno (\d+)\]")
 # If this many ports can be bound at once, the machine hasn't run out of ports.
 _PORTS_TRIED = 20
@@ -98,8 +99,9 @@ _BROKE_OFF = "the transfer was interrupted"
 _NO_ANSWER = "connection closed without a response"
 _NO_HTTP = "invalid HTTP response"  # followed by the exception's message
 
-#: Exception names -> cause. The first row that matches an exception in the chain is used.
-_WORDS = {
+#: Class names of exceptions -> cause. The first row that matches any exception in the chain is
+#: used.
+_CAUSES = {
     "ResponseDataLossError _DataLoss ClientPayloadError IncompleteReadError": _BROKE_OFF,
     "CannotResolveHostError DNSLookupError ClientConnectorDNSError gaierror": _UNKNOWN_HOST,
     "ConnectionRefusedError": "connection refused",
@@ -135,6 +137,7 @@ _BROWSER_FAILED = ("BrowserType.", "has been closed", "crashed")
 # Maximum number of exceptions to follow in a chain.
 _MAX_CHAIN = 20
 
+# A status in a proxy's answer to CONNECT: `HTTP/1.1 403 Forbidden`.
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
@@ -143,13 +146,13 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
 
     :param timeout: ROBOTS_TIMEOUT, for the timeout message.
     """
-    # One of our own exceptions, or a host name that cannot exist.
+    # Our own exceptions.
     if isinstance(error, BrokenTransferError | DecodingError):
         return Unreachable(None, str(error))
     if isinstance(error, ForeignAnswerError):
         advice = "make its process_exception ignore requests for robots.txt"
         return Local(f"another downloader middleware: {error}", advice)
-    # aiohttp raises this for a host name that is invalid in DNS.
+    # A host name that cannot exist, for which aiohttp raises the error of Python's IDNA codec.
     if isinstance(error, UnicodeError) and "idna" in str(error):
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
     # The machine has run out of a resource.
@@ -159,7 +162,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         if shortage is not None:
             return shortage
     frames = _frames(error)
-    part, method = _failed_part(frames)
+    component, method = _failed_component(frames)
     is_middleware = method in _HOOKS
     # The network or the site failed. If a middleware raises such an error, it is at fault itself.
     if not is_middleware and (isinstance(error, RobotsError) or _is_network(error)):
@@ -167,20 +170,24 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         is_late = isinstance(error, LATE)
         return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
     # A component of the crawl failed, unless Scrapy was reading what the site had sent.
-    name = next((name for name in _class_names(error) if name in _ADVICE), None)
-    if name is not None:
-        return _known_failure(error, part, name)
+    for name in _class_names(error):
+        if name in _ADVICE:
+            return _known_failure(error, component, name)
     is_reading = any(method == READING for _, method in frames)
     if is_reading and not is_middleware:
         return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
-    return Local(f"{part}: {_with_class(error)}", "fix it, or remove it from the settings", error)
+    advice = "fix it, or remove it from the settings"
+    return Local(f"{component}: {_with_class(error)}", advice, error)
 
 
-def _known_failure(error: Exception, part: str, name: str) -> Local:
-    """Return the result for a component failure that we have advice for."""
+def _known_failure(error: Exception, component: str, name: str) -> Local:
+    """Return the result for a component failure that we have advice for.
+
+    :param name: the exception's key in `_ADVICE`.
+    """
     if name == "StopDownload":
-        part = "a handler of bytes_received or headers_received"
-    return Local(f"{part}: {_with_class(error)}", _ADVICE[name])
+        component = "a handler of bytes_received or headers_received"
+    return Local(f"{component}: {_with_class(error)}", _ADVICE[name])
 
 
 def _shortage(error: BaseException) -> Local | None:
@@ -188,14 +195,14 @@ def _shortage(error: BaseException) -> Local | None:
     no_thread = isinstance(error, RuntimeError) and "can't start new thread" in _text(error)
     if isinstance(error, MemoryError) or no_thread:
         return _NO_MEMORY
-    # Twisted's exceptions aren't subclasses of OSError.
-    number = getattr(error, "osError", getattr(error, "errno", None))
+    # Twisted's exceptions aren't subclasses of OSError. They have `osError` instead of `errno`.
+    code = getattr(error, "osError", getattr(error, "errno", None))
     if type(error).__name__ == "DNSLookupError":
         in_text = _ERRNO_TEXT.search(message_of(error))
-        number = int(in_text[1]) if in_text else None
-    own = _OWN_ERRNO.get(number) if isinstance(number, int) else None
+        code = int(in_text[1]) if in_text else None
+    result = _OWN_ERRNO.get(code) if isinstance(code, int) else None
     # A wrong bind address or missing IPv6 support has the same errno as running out of ports.
-    return _WRONG_ADDRESS if own is _NO_PORT and _has_ports() else own
+    return _WRONG_ADDRESS if result is _NO_PORT and _has_ports() else result
 
 
 def _has_ports() -> bool:
@@ -211,7 +218,7 @@ def _network_failure(chain: list[BaseException]) -> Unreachable:
     """Return the result of a network error.
 
     Check for a refused proxy tunnel and a TLS failure first, because libraries wrap both in more
-    general exceptions. All others have a row in `_WORDS`.
+    general exceptions, for which `_CAUSES` would give a less precise cause.
 
     :param chain: the exception and its causes.
     """
@@ -222,15 +229,13 @@ def _network_failure(chain: list[BaseException]) -> Unreachable:
         tls = _tls_failure(error)
         if tls is not None:
             return Unreachable(None, f"TLS: {tls}")
-    by_name: dict[str, BaseException] = {}
-    for error in chain:
-        by_name |= dict.fromkeys(_class_names(error), error)
-    for row, words in _WORDS.items():
-        matching = [by_name[name] for name in row.split() if name in by_name]
-        if matching and words == _NO_HTTP:
+    errors_by_class = {name: error for error in chain for name in _class_names(error)}
+    for names, cause in _CAUSES.items():
+        matching = [errors_by_class[name] for name in names.split() if name in errors_by_class]
+        if matching and cause == _NO_HTTP:
             return Unreachable(None, _not_http(matching[0]))
         if matching:
-            return Unreachable(None, words, hopeless=words == _UNKNOWN_HOST)
+            return Unreachable(None, cause, hopeless=cause == _UNKNOWN_HOST)
     return Unreachable(None, _with_class(chain[0]))
 
 
@@ -245,7 +250,7 @@ def _not_http(error: BaseException) -> str:
 def _answer_to_connect(error: BaseException) -> str:
     """Describe to the user how a proxy answered CONNECT."""
     text = _text(error)
-    # In Scrapy's message, the proxy's port comes before the bracket.
+    # Scrapy's message contains `host:port [{'status': 403, ...}]`. The port isn't the status.
     in_text = _STATUS.search(text.partition("[")[2] or text)
     status = getattr(error, "status", None)
     if not status and in_text:
@@ -256,14 +261,14 @@ def _answer_to_connect(error: BaseException) -> str:
 def _tls_failure(error: BaseException) -> str | None:
     """Return a description of a TLS failure, or `None` for any other exception."""
     package = _package(type(error))
-    if package == "ssl":
+    if package == "ssl":  # the standard library, with a reason such as CERTIFICATE_VERIFY_FAILED
         text = getattr(error, "verify_message", None) or getattr(error, "reason", None)
         return str(text or _text(error)).replace("_", " ").lower()
-    if package == "OpenSSL":
-        # The argument is a list of (library, function, reason). If the peer closed the connection,
-        # there is none.
-        entries = error.args[0] if error.args and isinstance(error.args[0], list) else []
-        return str(entries[-1][-1]) if entries else (_text(error) or "connection closed")
+    if package == "OpenSSL":  # used by Twisted
+        details = error.args[0] if error.args else None
+        if isinstance(details, list) and details:  # of (library, function, reason)
+            return str(details[-1][-1])
+        return _text(error) or "connection closed"  # the peer closed it without a reason
     return None
 
 
@@ -276,6 +281,8 @@ def _is_network(error: BaseException) -> bool:
         return False
     if package == "playwright" and any(words in _text(error) for words in _BROWSER_FAILED):
         return False
+    # Unlike `_chain`, don't follow `__context__`. A component that fails while it handles a network
+    # error is at fault itself.
     member: BaseException | None = error
     for _ in range(_MAX_CHAIN):
         if member is None:
@@ -334,20 +341,34 @@ def _with_class(error: BaseException) -> str:
     return f"{type(error).__name__}: {_text(error)}".removesuffix(": ")
 
 
-def _failed_part(frames: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the dotted name of the component that raised an exception, and the method."""
-    innermost = frames[::-1]
-    # In older versions of Scrapy, the core also contains functions with these names.
-    hooks = [each for each in innermost if each[1] in _HOOKS and not _is_in(each[0], "scrapy.core")]
-    handlers = [each for each in innermost if each[1] in _HANDLER]
+# A frame's class or module, and its function.
+_Frame: TypeAlias = tuple[str, str]
+
+
+def _failed_component(frames: list[_Frame]) -> _Frame:
+    """Return the component that raised an exception: its dotted name and the failed method.
+
+    That is the first of these in the traceback: a middleware, a download handler, third-party code,
+    or Scrapy. For third-party code, it is the part that was called first, and not a library that
+    this part uses.
+    """
+    last_call_first = frames[::-1]
+    # In older versions of Scrapy, the core also contains functions with the names in `_HOOKS`.
+    middlewares = [
+        (owner, function)
+        for owner, function in last_call_first
+        if function in _HOOKS and not _is_in(owner, "scrapy.core")
+    ]
+    handlers = [frame for frame in last_call_first if frame[1] in _HANDLER]
     known = {"scrapy", "twisted", *sys.stdlib_module_names}
-    others = [each for each in frames if each[0].partition(".")[0] not in known]
-    scrapy = [each for each in innermost if _is_in(each[0], "scrapy")]
-    return [*hooks, *handlers, *others, *scrapy, ("scrapy", "")][0]
+    third_party = [frame for frame in frames if frame[0].partition(".")[0] not in known]
+    scrapy = [frame for frame in last_call_first if _is_in(frame[0], "scrapy")]
+    candidates = [*middlewares, *handlers, *third_party, *scrapy, ("scrapy", "")]
+    return candidates[0]
 
 
-def _frames(error: Exception) -> list[tuple[str, str]]:
-    """Return the class or module, and the function, for each frame after this package's frames."""
+def _frames(error: Exception) -> list[_Frame]:
+    """Return the frames of a traceback, except the first ones, which belong to this package."""
     frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
     package = __name__.partition(".")[0]
     return list(dropwhile(lambda frame: _is_in(frame[0], package), frames))
