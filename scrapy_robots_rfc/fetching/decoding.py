@@ -62,7 +62,8 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     names = [name for name in listed if not _names_no_coding(name)]
     decoded = _decoded(body, names, limit)
     # Some servers send a .gz file unchanged, without the header or with a header that only covers
-    # the transfer. A valid robots.txt never starts with these bytes.
+    # the transfer. A valid robots.txt never starts with these bytes. So decode up to two layers of
+    # gzip that aren't listed. (Start again from the body, because `decoded` ends at the limit.)
     for _ in range(2):
         if decoded.startswith(GZIP_MAGIC):
             names.insert(0, b"gzip")
@@ -83,24 +84,25 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"too many content codings ({len(names)})")
     max_coded = MAX_EXPANSION * limit
-    bomb = ""  # why the body looks like a decompression bomb
-    damage = ""  # the first coding whose data is cut short
-    for stage, name in enumerate(reversed(names), 1):
+    too_long = ""  # why the body looks like a decompression bomb
+    cut_short = ""  # the first coding whose data end early
+    for stage, name in enumerate(reversed(names), 1):  # undo the last one first
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
         if not body:
             continue
         if len(body) > max_coded:
-            bomb = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
-        # One extra byte tells the next stage that its input was cut short.
+            too_long = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
+        # One extra byte tells the next stage that its input is too long.
         max_size = limit if stage == len(names) else max_coded + 1
         try:
             body, is_whole = _DECODERS[name](body, max_size)
         except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise DecodingError(str(error)) from None
-        if not is_whole:
-            damage = damage or f"the {name.decode()} data break off"
-    problem = bomb or damage
+        if not is_whole and not cut_short:
+            cut_short = f"the {name.decode()} data break off"
+    problem = too_long or cut_short
+    # If the limit was reached, the part that may be missing isn't needed.
     if problem and len(body) < limit:
         raise DecodingError(problem)
     return body[:limit]
@@ -109,7 +111,8 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
 def _without_rendering(body: bytes) -> bytes:
     """Return the original text if a browser turned it into a page, or the body otherwise.
 
-    The first line of such a page follows tags, so the first group would be lost.
+    With the tags in front of it, the first line wouldn't be parsed. That is usually the User-agent
+    line of a group, whose rules would be ignored.
     """
     page = _RENDERED.match(body)
     if page is None:
@@ -130,7 +133,7 @@ def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
         output += member.decompress(data, room - len(output))
         data = member.unused_data
         if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
-            # A single byte may be the start of another member.
+            # After just the first byte of another member, the data isn't complete, either.
             return output, member.eof and data != GZIP_MAGIC[:1]
     raise DecodingError(f"more than {MAX_PARTS} parts")
 
@@ -163,7 +166,7 @@ def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
             output += frame.decompress(data[start:end])
             if frame.eof or len(output) >= room:
                 break
-        data = frame.unused_data + data[end:]
+        data = frame.unused_data + data[end:]  # the rest of this piece, and all further pieces
         if not frame.eof or not data or len(output) >= room:
             return bytes(output[:room]), frame.eof
     raise DecodingError(f"more than {MAX_PARTS} parts")
@@ -179,7 +182,7 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
     raise DecodingError(f"none of these is installed: {', '.join(names)}")
 
 
-# Each function decodes up to a number of bytes, and returns them and whether the data is complete.
+# Each function decodes up to `room` bytes, and returns them and whether the data is complete.
 _DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, bool]]] = {
     b"gzip": _gzip,
     b"x-gzip": _gzip,

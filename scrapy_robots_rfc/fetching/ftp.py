@@ -24,15 +24,16 @@ _MAX_REPLIES = 65_536
 
 def adapt(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401
     """Make Scrapy's handler fetch our files with `retrieve`. Leave other handlers unchanged."""
+    # Scrapy's own method, which a third-party subclass may inherit or replace.
     method = getattr(type(handler), "download_request", None)
     if getattr(method, "__qualname__", "") != "FTPDownloadHandler.download_request":
         return
-    pages = handler.download_request
+    download_page = handler.download_request
 
     async def download_request(request: Request) -> Response:
         if mark in request.meta:
             return await retrieve(request, settings, limit)
-        response: Response = await pages(request)
+        response: Response = await download_page(request)
         return response
 
     handler.download_request = download_request
@@ -54,25 +55,32 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
     parts = urlparse_cached(request)
     seconds = request.meta["download_timeout"]
     new_creator: Any = ClientCreator  # Twisted's type hints are incomplete
-    creator = new_creator(reactor, _client, request.meta, settings)
+    creator = new_creator(reactor, _new_client, request.meta, settings)
     client = await maybe_deferred_to_future(
         creator.connectTCP(parts.hostname, parts.port or 21, timeout=seconds)
     )
+    # The first of these counts: the end of the file, the size limit, or a failure.
     done: Deferred[Any] = Deferred()
-    file = _File(limit, lambda result=None: None if done.called else done.callback(result))
+
+    def end(result: object = None) -> None:
+        if not done.called:
+            done.callback(result)  # a `Failure` is raised where `done` is awaited
+
+    file = _File(limit, end)
     try:
-        client.retrieveFile(unquote(parts.path), file).addBoth(file.ended)
+        client.retrieveFile(unquote(parts.path), file).addBoth(end)
         done.addTimeout(seconds, reactor, _timeout)
         await maybe_deferred_to_future(done)
     except FTPError as error:
-        # If a login was refused, for example, the reason is in the exception.
+        # If an earlier command failed, such as the login, Twisted wraps its exception in another.
         reason = getattr(error.args[-1] if error.args else None, "value", error)
         if not isinstance(reason, CommandFailed | BadResponse):
             raise reason from error
-        *before, line = map(str, reason.args[0])
+        *earlier_lines, line = map(str, reason.args[0])
         # A reply such as "150 Opening" means that the transfer is starting (RFC 959, 5.4).
-        has_begun = file.body or any(re.match(r"1\d\d[ -]", mark) for mark in before)
-        if reason is error and not has_begun and line.startswith("550"):
+        has_begun = file.body or any(re.match(r"1\d\d[ -]", text) for text in earlier_lines)
+        is_retrieval = reason is error  # rather than an earlier command
+        if is_retrieval and not has_begun and line.startswith("550"):
             return Response(request.url, status=404)
         raise BrokenTransferError(f"the FTP server answered {shorten(line)}") from error
     finally:
@@ -85,7 +93,7 @@ def _timeout(*_: object) -> Failure:
     return failure
 
 
-def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401
+def _new_client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: ANN401
     """Return an FTP client that uses a request's account and limits the size of replies."""
     from twisted.protocols.ftp import FTPClient  # noqa: PLC0415
 
@@ -96,17 +104,18 @@ def _client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa: AN
         None if password is None else str(password),
         passive=int(bool(meta.get("ftp_passive", settings["FTP_PASSIVE_MODE"]))),
     )
-    left = _MAX_REPLIES
-    receive = client.dataReceived
+    # The client keeps all lines of a reply in memory, so close the connection if it gets too many.
+    total_size = 0
+    handle_replies = client.dataReceived
 
-    def received(data: bytes) -> None:
-        nonlocal left
-        left -= len(data)
-        if left < 0:  # the client keeps all lines of a reply in memory
+    def handle_limited(data: bytes) -> None:
+        nonlocal total_size
+        total_size += len(data)
+        if total_size > _MAX_REPLIES:
             client.transport.abortConnection()
-        receive(data)
+        handle_replies(data)
 
-    client.dataReceived = received
+    client.dataReceived = handle_limited
     return client
 
 

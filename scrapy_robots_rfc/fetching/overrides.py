@@ -49,7 +49,8 @@ class Overrides:
             try:
                 file = parse(_read(Path(path), settings.max_size), origin)
             except Exception as error:  # a third-party parser may raise any exception
-                problem = str(getattr(error, "strerror", None) or error) or type(error).__name__
+                reason = getattr(error, "strerror", None) or error  # an OSError without its path
+                problem = str(reason) or type(error).__name__
                 accepted = (
                     f"the path of a file that can be read ({Path(path).absolute()}: {problem})"
                 )

@@ -94,7 +94,7 @@ class ParsedRobots:
         """
         if self.robots is not None:
             if not self.own_delay:
-                self.pace(agent)
+                self.pace(agent)  # keeps the paces of all groups for later calls
             self.robots.prepare(agent.tokens)  # last, because this marks the file as prepared
 
     def needs_thread(self, agent: Agent) -> bool:
@@ -122,8 +122,8 @@ class ParsedRobots:
             # otherwise block the event loop once per agent.
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
             self.unpaced = not self._paces
-        chosen = self.robots.select_group(agent.tokens) if self._paces else None
-        return None if chosen is None else self._paces.get(chosen[1])
+        token_and_group = self.robots.select_group(agent.tokens) if self._paces else None
+        return None if token_and_group is None else self._paces.get(token_and_group[1])
 
     def _log_once(self, text: str, error: Exception) -> None:
         if text not in self._logged:
@@ -245,15 +245,15 @@ class OriginPolicy:
             return self._without_file(url)
         decision = self.file.decide(url, agent)
         if decision.allowed:
-            # Nearly all http URLs can only be read in one way, which is quick to check. The last
-            # condition is true for "ftp:".
+            # Servers may read a URL in another way, and both must be allowed. Nearly all http URLs
+            # have only one reading, so first do a quick check. ("ftp:" sorts before "g".)
             may_have_two = "/." in url or "%2" in url or url < "g"
             other = other_reading(url) if may_have_two else None
             if other is not None:
                 decision = self.file.decide(other, agent)
         if self.override is not None:
             return decision._replace(override=self.override)
-        if self.validity.unreachable_since is not None:
+        if self.validity.unreachable_since is not None:  # the file is an older copy
             return decision._replace(stale=True)
         return decision
 
@@ -360,6 +360,7 @@ class FileReader:
         """Parse a site's file. Any exception from a third-party parser is raised."""
         settings = self._settings
         gemini = gemini_file(body, settings, origin.scheme)
+        # A third-party parser gets the converted file, without the newline that it starts with.
         text = body if gemini is None else gemini.content.data[1:]
         parser: Any
         if self._parser is RfcRobotParser:  # its from_crawler would read the setting for every file
@@ -369,13 +370,14 @@ class FileReader:
         digest = ""
         if settings.report or settings.archive:
             digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
-        ours = self._is_ours
-        own_delay = not ours or type(parser).crawl_delay is not RfcRobotParser.crawl_delay
-        if ours and gemini is not None:
-            parser.robots = gemini
-        robots = parser.robots if ours else None
         size = len(body)
-        return ParsedRobots(parser, robots, own_delay, size, ours and size > LARGE, digest)
+        if not self._is_ours:
+            return ParsedRobots(parser, None, own_delay=True, size=size, digest=digest)
+        if gemini is not None:
+            parser.robots = gemini
+        # A subclass may override just this method.
+        own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
+        return ParsedRobots(parser, parser.robots, own_delay, size, size > LARGE, digest)
 
     def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
         """Create an origin's policy from a cache entry, parsing its file."""

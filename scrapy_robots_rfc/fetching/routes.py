@@ -19,6 +19,7 @@ from scrapy_robots_rfc.policy.access import Local, Unreachable
 #: differently. `None` if the request has neither, or if a later middleware picks the proxy.
 Route: TypeAlias = str | None
 
+# The start of a proxy's URL, up to its credentials: `http://user:password@`.
 _USERINFO = re.compile(r"^([^/@]*//)?[^/]*@")
 
 
@@ -27,9 +28,9 @@ class Routes:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._environment = bool(getproxies())
+        self._has_environment_proxy = bool(getproxies())
         #: True if any request has had a route so far.
-        self.are_used: bool = self._environment
+        self.are_used: bool = self._has_environment_proxy
 
     def of(self, request: Request | None) -> Route:
         """Return a request's route, which is the proxy from its meta or from the environment.
@@ -47,11 +48,13 @@ class Routes:
             if not has_account(request):
                 return None
             return f"{request.meta['ftp_user']} {request.meta.get('ftp_password')}"
-        if "proxy" not in request.meta and self._environment:
-            chooser = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
+        if "proxy" not in request.meta and self._has_environment_proxy:
+            # Find out which proxy Scrapy's own method takes from the environment for this URL, even
+            # if the middleware is a subclass that replaces the method.
+            middleware = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
             request = Request(request.url)
-            if chooser is not None:
-                HttpProxyMiddleware.process_request(chooser, request)
+            if middleware is not None:
+                HttpProxyMiddleware.process_request(middleware, request)
         proxy = request.meta.get("proxy")
         if not proxy:
             return None
@@ -60,7 +63,7 @@ class Routes:
 
     def default_route(self, request: Request) -> Route:
         """Return the route that a request uses if it doesn't specify one."""
-        return self.of(Request(request.url)) if self._environment else None
+        return self.of(Request(request.url)) if self._has_environment_proxy else None
 
 
 def has_account(request: Request) -> bool:

@@ -131,18 +131,19 @@ class RobotsService:
         A file is known while it is fresh, and for `Crawl.known_for` seconds after its fetch.
 
         :param request: the request to judge, because its route may have failed.
-        :param stale_for: number of seconds after that during which the file is still known.
+        :param stale_for: accept a file that was known this many seconds ago.
         :param counted: whether to count this lookup in the stats.
         """
         if self._sources:
             exception = self.exception_of(origin)
             if exception is not None:
                 return exception
-        now = self._runtime.clock() - stale_for
+        time = self._runtime.clock() - stale_for
         robots: OriginPolicy | None = self.memory.get(origin)
-        if robots is None or not robots.for_all_routes or self._is_expired(robots, now):
+        # While a policy for all routes is known, the request's route doesn't matter.
+        if robots is None or not robots.for_all_routes or self._is_expired(robots, time):
             robots = self._policy_by_route(origin, robots, request)
-            if robots is None or self._is_expired(robots, now):
+            if robots is None or self._is_expired(robots, time):
                 return None
         if counted:
             self._count(stats.CACHE_HITS)
@@ -153,11 +154,11 @@ class RobotsService:
         robots = self.known(origin, counted=False)
         return robots is not None and (robots.for_all_routes or not self.routes.are_used)
 
-    def _is_expired(self, robots: OriginPolicy, now: float) -> bool:
-        """Return whether a policy has to be fetched again (see `known`)."""
-        if now < robots.validity.fresh_until:
+    def _is_expired(self, robots: OriginPolicy, time: float) -> bool:
+        """Return whether a policy isn't known anymore at the given time (see `known`)."""
+        if time < robots.validity.fresh_until:
             return False
-        return now >= robots.fetched + self._crawl.known_for(robots.origin)
+        return time >= robots.fetched + self._crawl.known_for(robots.origin)
 
     def _policy_by_route(
         self, origin: Origin, robots: OriginPolicy | None, request: Request | None
@@ -166,15 +167,13 @@ class RobotsService:
 
         A file is the same for all routes, but a failure only applies to the route that failed.
 
-        :param robots: the origin's policy, or `None` if there is none.
+        :param robots: the origin's policy in memory, or `None` if there is none.
         :returns: `None` if robots.txt has to be fetched using this route.
         """
         route = self.routes.of(request)
         failure = self._fetcher.failed_routes.get((origin, route))
-        if robots is None:
-            return failure
-        is_failure_of_direct_requests = not robots.for_all_routes
-        if is_failure_of_direct_requests and route is not None:
+        # If the site didn't answer requests without a route, a proxy may still get an answer.
+        if robots is None or (route is not None and not robots.for_all_routes):
             return failure
         if failure is not None and failure.fetched >= robots.fetched:
             return failure
@@ -206,17 +205,19 @@ class RobotsService:
         return self.pending.begin(origin, self.routes.of(request), self._fetcher.get, request)
 
     async def fetch_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
-        """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed."""
+        """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed.
+
+        The request may join a fetch that uses another route. If that fetch gets a result that only
+        applies to its own route, another fetch is needed.
+        """
         route = self.routes.of(request)
         while True:
             fetch = self.fetch(origin, request)
             robots = await fetch.result()
             if robots is None or fetch.route == route:
                 return robots
-            # The fetch was started for a request with another route, so its failure doesn't
-            # apply to this request.
-            failure = self._fetcher.failed_routes.get((origin, fetch.route))
-            if robots.for_all_routes and robots is not failure:
+            failure_of_other_route = self._fetcher.failed_routes.get((origin, fetch.route))
+            if robots.for_all_routes and robots is not failure_of_other_route:
                 return robots
 
     def tick(self) -> None:

@@ -66,8 +66,9 @@ class HttpCache:
         :param body: the decoded body of the response.
         """
         status = self._settings.schemes[url.partition(":")[0]].http_status(response.status)
-        says_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
-        if self._policy_and_storage is None or says_nothing or not 200 <= status < 500:
+        # With these, or with a 5xx, it remains unknown whether the site has a file.
+        tells_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
+        if self._policy_and_storage is None or tells_nothing or not 200 <= status < 500:
             return
         policy, storage = self._policy_and_storage
         # The request that was sent may contain proxy credentials, which must not be stored.
@@ -137,7 +138,11 @@ class HttpCache:
             )
 
     def offline_problem(self, request: Request) -> str | None:
-        """Return why an offline request must be dropped without a robots.txt, or `None`."""
+        """Return why an offline request must be dropped, or `None` if the HTTP cache handles it.
+
+        If the cache ignores the request or wants to refresh its copy, Scrapy would send it, even
+        though robots.txt can't be fetched in an offline replay.
+        """
         reason = None
         if self._policy_and_storage is None:
             reason = "no HTTP cache is at work (HTTPCACHE_ENABLED)"
@@ -146,7 +151,7 @@ class HttpCache:
         else:
             policy, storage = self._policy_and_storage
             probe = request.copy()  # a policy adds conditional headers to the request
-            # HttpCacheMiddleware gets the same exception and sends nothing.
+            # If this raises, HttpCacheMiddleware gets the same exception, and sends nothing.
             with contextlib.suppress(Exception):
                 if not policy.should_cache_request(probe):
                     reason = "HTTPCACHE_POLICY stores no such request"
