@@ -133,7 +133,7 @@ def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
         output += member.decompress(data, room - len(output))
         data = member.unused_data
         if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
-            # After just the first byte of another member, the data isn't complete, either.
+            # A single byte left over may be the start of another member that was cut short.
             return output, member.eof and data != GZIP_MAGIC[:1]
     raise DecodingError(f"more than {MAX_PARTS} parts")
 

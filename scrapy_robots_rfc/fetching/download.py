@@ -285,8 +285,7 @@ class Downloader:
             if not isinstance(getattr(result, "value", None), StopDownload)
         ]
         try:
-            should_stop = handle(named["request"].meta[MARK], **named)
-            if should_stop:
+            if handle(named["request"].meta[MARK], **named):  # the transfer should stop
                 stop = Failure(StopDownload(fail=False))  # type: ignore[no-untyped-call]
                 results.append((handle, stop))
         except Exception:
@@ -308,8 +307,7 @@ class Downloader:
 
     def _bytes_received(self, exchange: _Exchange, data: bytes, **_: object) -> bool:
         """Count the bytes of the body, and return whether to stop the transfer."""
-        is_start = not exchange.received
-        if is_start and not exchange.codings and data.startswith(GZIP_MAGIC):
+        if not exchange.received and not exchange.codings and data.startswith(GZIP_MAGIC):
             exchange.codings = (b"gzip",)  # the server omitted the header
         exchange.received += len(data)
         # How long a coded body gets is only known after decoding it, which has its own limit.

@@ -363,8 +363,7 @@ def _failed_component(frames: list[_Frame]) -> _Frame:
     known = {"scrapy", "twisted", *sys.stdlib_module_names}
     third_party = [frame for frame in frames if frame[0].partition(".")[0] not in known]
     scrapy = [frame for frame in last_call_first if _is_in(frame[0], "scrapy")]
-    candidates = [*middlewares, *handlers, *third_party, *scrapy, ("scrapy", "")]
-    return candidates[0]
+    return [*middlewares, *handlers, *third_party, *scrapy, ("scrapy", "")][0]
 
 
 def _frames(error: Exception) -> list[_Frame]:

@@ -93,7 +93,7 @@ class Fetcher:
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
-        #: Policies after route failures.
+        #: The policy of each origin and route for which a fetch failed because of the route.
         self.failed_routes: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(
             FAILED_ROUTES
         )
@@ -309,8 +309,7 @@ class Fetcher:
     ) -> tuple[float, ...]:
         """Return the seconds to wait before each retry."""
         # Pages don't wait for retries if a stale copy is used, or after a very long outage.
-        is_blocked = robots.outcome is Outcome.UNREACHABLE
-        if not isinstance(access, Unreachable) or not is_blocked:
+        if not isinstance(access, Unreachable) or robots.outcome is not Outcome.UNREACHABLE:
             return ()
         # A retry may use another proxy if a middleware picks it, but not if the page names one.
         same_proxy = access.route and fetch.route is not None

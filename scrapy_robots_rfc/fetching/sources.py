@@ -104,8 +104,8 @@ class HttpCache:
         if response is None:
             self._log_missing(url)
             return None
-        stored = request.meta.get("cache_timestamp")  # set by the storage
-        self._note_age(url, stored)
+        stored_at = request.meta.get("cache_timestamp")  # set by the storage
+        self._note_age(url, stored_at)
         headers = {name: response.headers.getlist(name) for name in _FILE_HEADERS}
         return response.replace(headers=headers)
 
@@ -121,20 +121,20 @@ class HttpCache:
             url,
         )
 
-    def _note_age(self, url: str, stored: float | None) -> None:
+    def _note_age(self, url: str, stored_at: float | None) -> None:
         """Log once if a stored robots.txt is older than a crawl would normally accept.
 
-        :param stored: when it was stored, in seconds since the epoch, or `None` before Scrapy 2.19.
+        :param stored_at: when it was stored, as a Unix timestamp, or `None` before Scrapy 2.19.
         """
         max_age = self._settings.cache_max_age
-        is_old = stored is not None and self._runtime.date() - stored > max_age
-        if stored is not None and is_old and not self._logged_old:
+        is_old = stored_at is not None and self._runtime.date() - stored_at > max_age
+        if stored_at is not None and is_old and not self._logged_old:
             self._logged_old = True
             logger.info(
                 "%s in the HTTP cache was stored on %s. It is used regardless of its age, because"
                 " this is an offline replay; set HTTPCACHE_EXPIRATION_SECS to limit its age",
                 url,
-                utc_text(stored),
+                utc_text(stored_at),
             )
 
     def offline_problem(self, request: Request) -> str | None:
