@@ -70,11 +70,12 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         schemes = self._settings.schemes
         self._origins = lru_cache(_MAX_ORIGINS)(partial(_origin_at, schemes))
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
-        # Leaves handle the end of the crawl after this middleware, which updates the totals first.
-        # They are created before a store is opened, because their settings may be invalid.
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
-        # Keep references, because signals only hold weak ones.
+        # Create the leaves, such as the report, after connecting these signals, because their own
+        # handlers need the totals that `_spider_closed` sets. But create them before the service
+        # opens its store, because their settings may be invalid. They are only kept here because
+        # signals hold weak references.
         self._leaves = [
             leaf(crawler, self._settings) for leaf in load_needed(LEAVES, self._settings)
         ]
@@ -96,7 +97,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._progress.log_waiting,
         )
         self._failed_steps: set[Callable[[], object]] = set()
-        if has_third_party(crawler.settings):
+        if has_third_party(crawler.settings):  # it may follow redirects without asking us
             load_object(FINAL_URLS)(crawler, self._settings, self)
 
     @classmethod
@@ -115,9 +116,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
         """
-        if not self._misspelt.seen.issuperset(request.meta):
+        if not self._misspelt.checked_keys.issuperset(request.meta):
             self._misspelt.check_meta(request.meta)
-        if MARK in request.meta:
+        if MARK in request.meta:  # one of our own robots.txt requests
             return self._pace_robots_txt(request)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
@@ -125,16 +126,17 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             return None
         origin = self.origin_of(request)
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
-        cause = None
-        if origin is None:
-            cause = None if is_robots_txt else "no valid authority"
-        elif self.service.http_cache.offline and self.service.exception_of(origin) is None:
-            cause = self.service.http_cache.offline_problem(request)
-        if cause is not None:
-            name = None if origin is None else str(origin)
-            unreachable = Decision(False, Reason.UNREACHABLE, origin=name)
-            self.enforcement.drop(request, unreachable, Refusal(f"{UNREACHABLE}{cause}"), None)
+        if origin is None and not is_robots_txt:
+            self._drop_unreachable(request, None, "no valid authority")
             return None
+        offline = self.service.http_cache.offline
+        if origin is not None and offline and self.service.exception_of(origin) is None:
+            # This is an offline replay. A robots.txt that isn't in the HTTP cache can't be fetched,
+            # so it allows everything. But then a request must not really be sent to its site.
+            problem = self.service.http_cache.offline_problem(request)
+            if problem is not None:
+                self._drop_unreachable(request, origin, problem)
+                return None
         if origin is None or is_robots_txt:  # a robots.txt is always allowed (RFC 9309, 2.2.2)
             self._count(stats.ALLOWED)
             return None
@@ -142,6 +144,13 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if robots is None:
             return self._wait_for_file(request, origin)
         return self._judge(request, robots)
+
+    def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
+        """Drop a request because its robots.txt can't be fetched."""
+        decision = Decision(
+            False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
+        )
+        self.enforcement.drop(request, decision, Refusal(f"{UNREACHABLE}{cause}"), None)
 
     def known(
         self, origin: Origin, request: Request, *, counted: bool = True
@@ -152,13 +161,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """
         robots = self.service.known(origin, request, counted=counted)
         if robots is None and request in self.gate.handed_out:
-            # Its file was known when it was handed out, but has expired since then.
+            # Its file was known when the scheduler handed it out, but has expired since then. Use
+            # it anyway, so that the request doesn't have to wait here.
             robots = self.service.known(origin, request, counted=counted, stale_for=STALE_FOR)
         return robots
 
     def _pace_robots_txt(self, request: Request) -> _Result:
         """Let one of our robots.txt requests through when its site's turn comes."""
-        self.user_agents.note_header(request)
+        self.user_agents.save_header(request)
         origin = self.origin_of(request)
         if origin is None or self._throttle.take(request, origin):
             return None
@@ -183,7 +193,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Judge a request. If it is allowed, let it through when its site's turn comes."""
         agent = self.user_agents.of(request)
         file = robots.file
-        if file is not None and file.needs_thread(agent):
+        if file is not None and file.needs_thread(agent):  # a verdict would block the event loop
             return self._wait_for_thread(request, robots, file, agent)
         decision, reason = robots.verdict(request.url, agent, self._settings)
         may_be_sent = reason is None or self._settings.dry_run
@@ -196,16 +206,15 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     async def _wait_for_file(self, request: Request, origin: Origin) -> Request | None:
         """Wait for a request's robots.txt, then judge the request."""
-        self._throttle.release(request)  # the robots.txt request needs the turn
-        waiting = self._progress.waiting
-        waiting[origin] += 1
+        # The request may have taken its site's turn when it left the scheduler. Give it back,
+        # because the robots.txt request goes to the same site and needs a turn first.
+        self._throttle.release(request)
+        self._progress.waiting[request] = origin
         try:
             robots = await self.service.fetch_for(origin, request)
         finally:
-            waiting[origin] -= 1
-            if not waiting[origin]:
-                del waiting[origin]
-        if robots is None:
+            self._progress.waiting.pop(request, None)
+        if robots is None:  # the spider is closing
             return self._return_or_fail(request, undecided_error(origin))
         return await _result_of(self._judge(request, robots))
 
@@ -214,7 +223,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     ) -> Request | None:
         """Wait until a large file is prepared for a request's agent, then judge the request."""
         await self.service.files.prepare(file, agent)
-        if file.needs_thread(agent) and is_closing(self._crawler):
+        if file.needs_thread(agent) and is_closing(self._crawler):  # it was not prepared
             return self._return_or_fail(request, undecided_error(robots.origin))
         return await _result_of(self._judge(request, robots))
 
@@ -289,18 +298,17 @@ class RfcRobotsTxtMiddleware(GateKeeper):
                     logger.exception(text, TICK, extra={"spider": self._crawler.spider})
 
     async def _spider_closed(self) -> None:
-        """Close all components, even if some of them raise.
-
-        The leaves handle this signal after the first await, when all of the crawl's stats are set.
-        """
+        """Close all components, even if some of them raise."""
         if self._timer is not None:  # `spider_opened` may not have reached this middleware
             self._timer.cancel()
         errors: list[Exception] = []
+        # The leaves handle this signal as soon as this handler awaits something. The first two
+        # components set the last stats without waiting, so that the leaves can report them.
         for close in (self._progress.close, self._throttle.close, self.service.close):
             try:
-                closed: Any = close()
-                if isawaitable(closed):
-                    await closed
+                closing: Any = close()
+                if isawaitable(closing):
+                    await closing
             except Exception as error:  # noqa: BLE001 - still close the others
                 errors.append(error)
         if errors:

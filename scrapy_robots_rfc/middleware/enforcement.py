@@ -53,6 +53,7 @@ class Enforcement:
             self._count(stats.CACHE_STALE_DECISIONS)
         if robots.override is not None:
             self._count(stats.OVERRIDDEN)
+        # Many URLs share one `Decision`, so its origin is only added if the decision is reported.
         if reason is not None:
             decision = decision._replace(origin=str(robots.origin))
             self.drop(request, decision, Refusal(reason), robots)
@@ -60,8 +61,8 @@ class Enforcement:
         self._count(stats.ALLOWED)
         if self._signals_allowed:
             decision = decision._replace(origin=str(robots.origin))
-            refusal = Refusal(robots.why(decision))
-            self._send(signals.request_allowed, request, decision, refusal, robots)
+            explanation = Refusal(robots.why(decision))  # both signals have the same arguments
+            self._send(signals.request_allowed, request, decision, explanation, robots)
 
     def drop(
         self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
@@ -95,16 +96,18 @@ class Enforcement:
         signal: object,
         request: Request,
         decision: Decision,
-        refusal: Refusal,
+        explanation: Refusal,
         robots: OriginPolicy | None,
     ) -> None:
+        """Send `request_disallowed` or `request_allowed`."""
         self._crawler.signals.send_catch_log(
             signal,
             request=request,
             decision=decision,
-            why=refusal.why,
+            why=explanation.why,
             robots=robots,
-            line=refusal.line if decision.rule is None else decision.rule.line,
+            # Without an Allow or Disallow rule, a Content-Usage line may be responsible.
+            line=explanation.line if decision.rule is None else decision.rule.line,
         )
 
 

@@ -67,7 +67,7 @@ class FinalUrls:
         self._runtime = Runtime()
         self._judge_request = middleware.process_request
         middleware.process_request = self.process_request
-        if not hasattr(middleware, "process_response"):  # a subclass may have its own
+        if not hasattr(middleware, "process_response"):  # don't replace a subclass's own method
             middleware.process_response = self.process_response
 
     def process_request(self, request: Request) -> Any:  # noqa: ANN401
@@ -83,17 +83,20 @@ class FinalUrls:
         """
         judged = request.meta.pop(JUDGED, None)
         url = response.url
+        # It wasn't redirected. `request.url` differs from the judged URL if a plugin sent the
+        # request to its own API.
         if url in (judged, request.url):
             return response
+        if judged is None and request.meta.get("dont_obey_robotstxt"):
+            return response
         if judged is None:  # another middleware answered before the request was judged
-            if request.meta.get("dont_obey_robotstxt"):
-                return response
             judged = request.url
         origin = Origin.of(url, self._settings.schemes)
         if origin is None:
             if url.partition(":")[0].lower() in self._settings.schemes:
                 self._drop(request, url, "no valid authority", None)
-            return response
+            return response  # robots.txt doesn't apply to its scheme, or this is a dry run
+        # The URLs may only differ in ways that don't matter to robots.txt, such as the fragment.
         same_origin = origin == Origin.of(judged, self._settings.schemes)
         if same_origin and request_target(url) == request_target(judged):
             return response
@@ -126,9 +129,11 @@ class FinalUrls:
         if robots is None:
             fetch = self._middleware.service.fetch_for(origin, request)
             robots = await self._in_time(fetch, origin)
-        if robots is None or robots.file is None or not robots.file.needs_thread(agent):
+        file = None if robots is None else robots.file
+        if robots is None or file is None or not file.needs_thread(agent):
             return robots
-        return await self._in_time(self._prepare(robots, robots.file, agent), origin)
+        # A large file has to be prepared first, because a verdict would block the event loop.
+        return await self._in_time(self._prepare(robots, file, agent), origin)
 
     async def _prepare(
         self, robots: OriginPolicy, file: ParsedRobots, agent: Agent
@@ -140,15 +145,15 @@ class FinalUrls:
     async def _in_time(
         self, policy: Coroutine[Any, Any, OriginPolicy | None], origin: Origin
     ) -> OriginPolicy | None:
-        """Wait for an origin's policy, or return `None` if that takes too long.
+        """Wait for an origin's policy, or return `None` after `FETCH_TIME` seconds.
 
-        If an attempt to fetch the robots.txt fails, return the resulting policy, because retries
-        would take too long.
+        If an attempt to fetch the robots.txt fails, don't wait for the retries, which would take
+        too long. Return the policy that applies until then.
         """
         result: Waiter[OriginPolicy | None] = Waiter()
 
         def stop_after_failure(robots: OriginPolicy, delays: tuple[float, ...]) -> None:
-            if robots.origin == origin and delays:
+            if robots.origin == origin and delays:  # if there are no retries, the fetch ends anyway
                 result.resolve(robots)
 
         async def wait() -> None:
@@ -166,8 +171,9 @@ class FinalUrls:
 
     def _drop(self, request: Request, url: str, cause: str, origin: Origin | None) -> None:
         """Drop a page because we couldn't get the robots.txt for its final URL."""
-        name = None if origin is None else str(origin)
-        decision = Decision(False, Reason.UNREACHABLE, origin=name)
+        decision = Decision(
+            False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
+        )
         self._refuse(request, url, decision, f"{UNREACHABLE}{cause}", None)
 
     def _refuse(
@@ -178,7 +184,10 @@ class FinalUrls:
         why: str,
         robots: OriginPolicy | None,
     ) -> None:
-        """Drop a page, and report which URL it was redirected to."""
+        """Drop a page, and report which URL it was redirected to.
+
+        :param why: why that URL may not be used.
+        """
         self._count(stats.FORBIDDEN_REDIRECTS)
         why = f"redirected to {shorten(without_userinfo(url))}; {why}"
         self._middleware.enforcement.drop(request, decision, Refusal(why), robots)

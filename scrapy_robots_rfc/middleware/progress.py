@@ -8,6 +8,7 @@ import logging
 from collections import Counter
 from itertools import islice
 
+from scrapy import Request
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
@@ -41,12 +42,12 @@ class Progress:
         self._runtime = runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._not_before = 0.0
-        #: For each origin, the number of requests waiting in the middleware for its robots.txt.
-        self.waiting: Counter[Origin] = Counter()
+        #: The origins of requests that are waiting in the middleware for their robots.txt.
+        self.waiting: dict[Request, Origin] = {}
 
     def close(self) -> None:
         """Count and log the requests that are still waiting."""
-        self._gate.count_waiting()
+        self._gate.count_waiting()  # sets `waiting_at_close`, unless it is already set
         waiting = self._gate.waiting_at_close
         if not waiting:
             return
@@ -71,16 +72,21 @@ class Progress:
         now = self._runtime.clock()
         if self._interval <= 0 or now < self._not_before:
             return
+        # If there is nothing to log now, check again soon.
         self._not_before = now + min(MIN_WAIT, self._interval)
-        logged = [self._log_fetches(now), self._log_paced()]
-        if any(logged):
+        has_logged_fetches = self._log_fetches(now)
+        has_logged_paced = self._log_paced()
+        if has_logged_fetches or has_logged_paced:
             self._not_before = now + self._interval
 
     def _log_fetches(self, now: float) -> bool:
-        """Log how many requests are waiting for a robots.txt, unless none has waited long."""
+        """Log how many requests are waiting for a robots.txt, unless none has waited long.
+
+        :returns: True if a line was logged.
+        """
         longest = None
-        count = self.waiting.total()
-        origins = {origin for origin, requests in self.waiting.items() if requests}
+        count = len(self.waiting)
+        origins = set(self.waiting.values())
         for requests, fetch in self._gate.fetches():
             count += requests
             origins.add(fetch.origin)
@@ -98,11 +104,16 @@ class Progress:
         return True
 
     def _log_paced(self) -> bool:
-        """Log how many requests are waiting for a turn, and until when. Ignore short waits."""
+        """Log how many requests are waiting for a turn, and until when. Ignore short waits.
+
+        :returns: True if a line was logged.
+        """
+        # For each site, the requests in the middleware, and then those in the scheduler.
         waiting = Counter(self._throttle.waiting.values())
         for origin, requests in islice(self._gate.paced(), _MAX_SITES):
             waiting[origin] += requests
         interval = self._throttle.sites.interval
+        # A site sends one request per interval, so its last one has to wait this long.
         seconds = {origin: count * interval(origin) for origin, count in waiting.items()}
         slowest = max(seconds, key=seconds.__getitem__, default=None)
         if slowest is None or seconds[slowest] < MIN_WAIT:

@@ -87,10 +87,12 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
             _queue_line(scrapy_settings),
         )
     if our_settings.dry_run:
-        text = "ROBOTS_DRY_RUN is on, so requests are sent even if robots.txt disallows them"
-        log(logging.WARNING, text)
+        log(
+            logging.WARNING,
+            "ROBOTS_DRY_RUN is on, so requests are sent even if robots.txt disallows them",
+        )
     if is_one_page_command(crawler) and not scrapy_settings.getpriority(BACKOFF):
-        # For single-page commands, the user can simply run the command again.
+        # Don't retry an unreachable site, because the user can simply run the command again.
         return our_settings._replace(unreachable_backoff=())
     return our_settings
 
@@ -126,8 +128,10 @@ def has_third_party(settings: BaseSettings) -> bool:
 def has_our_queue(settings: BaseSettings) -> bool:
     """Return whether requests stay in the scheduler until their robots.txt is known."""
     scheduler = class_of(settings["SCHEDULER"])
-    if not isinstance(scheduler, type) or scheduler_around(scheduler) is scheduler:
-        return True  # Scrapy reports the error, or the scheduler is wrapped
+    if not isinstance(scheduler, type):
+        return True  # it isn't a class, which Scrapy reports
+    if scheduler_around(scheduler) is scheduler:
+        return True  # it is already wrapped, or it isn't a scheduler, which Scrapy reports
     # `issubclass` would be true for any class with a scheduler's methods.
     return Scheduler in scheduler.__mro__ and is_kind(settings[QUEUE], OriginPriorityQueue)
 
@@ -156,79 +160,95 @@ class Misspelt:
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
-        self._needs_use = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
+        # Names that have no effect because ROBOTS_USE is not set.
+        self._without_effect = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
         #: Meta keys that were already checked. `check_meta` is only called for a meta with other
         #: keys, which is rare.
-        self.seen: set[object] = set(_WRITTEN_KEYS)
+        self.checked_keys: set[object] = set(_WRITTEN_KEYS)
 
     def check_spider(self, spider: Spider) -> None:
         """Warn about spider attributes that have no effect."""
         for name in dir(spider):
-            if name not in self._needs_use or getattr(spider, name) is not None:
-                self._check(name, _ATTRIBUTES, "The spider attribute")
+            # A base class may define this attribute as None, which means that it is not used.
+            if name in self._without_effect and getattr(spider, name) is None:
+                continue
+            self._check(name, _ATTRIBUTES, "The spider attribute")
 
     def check_meta(self, meta: Mapping[Any, object]) -> None:
         """Warn about meta keys that have no effect."""
         for key in meta:
-            if key not in self.seen and len(self.seen) < _MAX_KEYS:
-                self.seen.add(key)
+            if key not in self.checked_keys and len(self.checked_keys) < _MAX_KEYS:
+                self.checked_keys.add(key)
                 self._check(key, _META_KEYS, "The meta key")
 
     def _check(self, name: object, known: Collection[str], kind: str) -> None:
         """Warn if a name has no effect, or looks like a misspelling of a known name."""
         extra = {"spider": self._crawler.spider}
-        if name in self._needs_use:
-            text = "%s %r has no effect unless ROBOTS_USE is set; set ROBOTS_USE = []"
-            logger.warning(text, kind, name, extra=extra)
+        if name in self._without_effect:
+            logger.warning(
+                "%s %r has no effect unless ROBOTS_USE is set; set ROBOTS_USE = []",
+                kind, name, extra=extra,
+            )  # fmt: skip
+        # Only a text with "robot" in it can be a misspelling of ours.
         if not isinstance(name, str) or name in known or _PART not in name.lower():
             return
         similar = _similar(name.lower(), known, _VERY_SIMILAR)
         if similar:
-            text = "%s %r has no effect; did you mean %r?"
-            logger.warning(text, kind, name, similar, extra=extra)
+            logger.warning(
+                "%s %r has no effect; did you mean %r?", kind, name, similar, extra=extra
+            )
 
 
 def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type) -> None:
-    """Check that middlewares required by settings, or subclasses of them, are enabled after ours.
+    """Check that the middlewares required by settings, or subclasses of them, are enabled.
 
-    :raises SettingError: one of them is missing or placed before ours.
+    :raises SettingError: one of them is missing, or a downloader middleware is placed before ours.
     """
     for key, leaf in MIDDLEWARES.items():
-        is_after_ours = leaf.setting == DOWNLOADER_MIDDLEWARES
         if not leaf.is_needed(value_of(settings, key)):
             continue
-        if is_after_ours and not settings.obey:  # it is disabled, like ours
-            continue
-        keys = _enabled(scrapy_settings, leaf.setting)
-        if is_after_ours:
-            keys = keys[len(_before(scrapy_settings, ours)) :]
-        if not leaf.is_among(keys):
-            place = "after RfcRobotsTxtMiddleware" if is_after_ours else f"at {leaf.position}"
+        enabled = _enabled(scrapy_settings, leaf.setting)
+        place = f"at {leaf.position}"
+        if leaf.setting == DOWNLOADER_MIDDLEWARES:
+            if not settings.obey:  # it is disabled, like ours
+                continue
+            # It must come after ours, because it uses the robots.txt files that ours fetches.
+            enabled = enabled[len(_before(scrapy_settings, ours)) :]
+            place = "after RfcRobotsTxtMiddleware"
+        if not leaf.is_among(enabled):
             accepted = f"unset, or {leaf.setting} must have {leaf.path!r} {place}"
             raise SettingError(key, scrapy_settings[key], accepted)
 
 
 def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield user settings that look like ours but don't exist, with a hint for each."""
-    without_prefix = {key.partition("_")[2]: key for key in _SETTINGS}
     for key in sorted(map(str, settings)):
-        is_set = settings.getpriority(key)
+        is_set = settings.getpriority(key)  # 0 for Scrapy's defaults
         if key in _SETTINGS or _PART not in key.lower() or not is_set:
             continue
         similar = _similar(key.upper(), _SETTINGS, _VERY_SIMILAR)
-        if similar is None:
-            if not key.startswith(_PREFIXES):
-                continue  # it may belong to another component
-            name = _similar(key.partition("_")[2], without_prefix, _SIMILAR)
-            similar = without_prefix.get(name or "")
+        if similar is None and not key.startswith(_PREFIXES):
+            continue  # it may belong to another component
+        similar = similar or _similar_without_prefix(key)
         yield key, f"; did you mean {similar}?" if similar else ""
+
+
+def _similar_without_prefix(key: str) -> str | None:
+    """Return the setting with the closest name after the prefix, or `None`.
+
+    A common prefix would make any two names look similar.
+    """
+    by_name = {setting.partition("_")[2]: setting for setting in _SETTINGS}
+    name = _similar(key.partition("_")[2], by_name, _SIMILAR)
+    return None if name is None else by_name[name]
 
 
 def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
     """Return the closest known name, or `None` if none is close enough."""
     from difflib import get_close_matches  # noqa: PLC0415 - only needed for wrong names
 
-    return next(iter(get_close_matches(name, known, n=1, cutoff=cutoff)), None)
+    matches = get_close_matches(name, known, n=1, cutoff=cutoff)
+    return matches[0] if matches else None
 
 
 def _before(settings: BaseSettings, ours: type) -> list[Any]:

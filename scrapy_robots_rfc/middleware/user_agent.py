@@ -40,12 +40,12 @@ class UserAgents:
         self._crawler = crawler
         self._setting = setting
         self._warned = False
-        spider = self._of_spider()
+        attribute = self._spider_attribute()
         try:
-            parse_agent(spider)
+            parse_agent(attribute)  # only check it, because the spider may still change it
         except TypeError:
             key = f"the spider's {USER_AGENT_KEY}"
-            raise SettingError(key, spider, f"{ACCEPTED}, or None") from None
+            raise SettingError(key, attribute, f"{ACCEPTED}, or None") from None
         # The agent for requests without a User-Agent header. It may change until the spider opens.
         self._default = agent_of_header(default_header(crawler.settings, crawler.spider))
 
@@ -61,7 +61,7 @@ class UserAgents:
         agent = self._setting
         if named:
             try:
-                agent = parse_agent(named) or agent
+                agent = parse_agent(named) or agent  # an empty list doesn't name an agent
             except TypeError:
                 raise AgentError(
                     f"{USER_AGENT_KEY} is {named!r}, but it must be {ACCEPTED}"
@@ -73,7 +73,7 @@ class UserAgents:
 
     def default(self) -> Agent:
         """Return the agent for requests that don't name one."""
-        return parse_agent(self._of_spider()) or self._setting or self._default
+        return parse_agent(self._spider_attribute()) or self._setting or self._default
 
     def check_tokens(self, spider: Spider) -> None:
         """Read the default header again, and warn about problematic product tokens."""
@@ -106,17 +106,26 @@ class UserAgents:
                     token, shown, token, extra=extra,
                 )  # fmt: skip
 
-    def note_header(self, request: Request) -> None:
-        """Save the User-Agent header of our robots.txt request, which names the agent."""
-        if not self._warned and self._setting is None and self._of_spider() is None:
+    def save_header(self, request: Request) -> None:
+        """Save the User-Agent header of our robots.txt request for `check_header`.
+
+        This isn't needed if the setting or the spider names the agent instead of the header.
+        """
+        if not self._warned and self._setting is None and self._spider_attribute() is None:
             request.meta[_HEADER_BEFORE] = request.headers.get(b"User-Agent") or b""
 
     def check_header(self, request: Request) -> None:
-        """Warn once if the User-Agent header that was sent names a different agent."""
+        """Warn once if a later middleware changed the User-Agent header to name another agent.
+
+        Pages are checked against the rules for the agent in the saved header.
+        """
         before: bytes | None = request.meta.get(_HEADER_BEFORE)
-        header = request.headers.get(b"User-Agent") or b""
-        if self._warned or before is None or (header and header == before):
+        if self._warned or before is None:
             return
+        header = request.headers.get(b"User-Agent") or b""
+        if header and header == before:
+            return
+        # It is usually empty, because Scrapy adds its default header after our middleware.
         assumed = parse_agent(before) or self._default
         sent = agent_of_header(header)
         if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
@@ -133,8 +142,8 @@ class UserAgents:
             extra={"spider": self._crawler.spider},
         )
 
-    def _of_spider(self) -> object:
-        """Return the spider's attribute. It may be a property that raises any exception."""
+    def _spider_attribute(self) -> object:
+        """Return `robotstxt_user_agent`, which may be a property that raises any exception."""
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
 
 
