@@ -43,8 +43,9 @@ class MissingPackageError(SettingError):
 
     def __init__(self, key: str, value: object, package: str) -> None:
         super().__init__(key, value, "unset")
-        problem = f"needs the package {package}, which is not installed"
-        self.args = (f"{key} {problem}: pip install {package}",)
+        self.args = (
+            f"{key} needs the package {package}, which is not installed: pip install {package}",
+        )
 
 
 def error_of_component(key: str, value: object, accepted: str, error: Exception) -> SettingError:

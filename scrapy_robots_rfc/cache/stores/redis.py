@@ -207,13 +207,14 @@ def _client_of(address: str) -> tuple[Any, str]:
     database = re.fullmatch("/?[0-9]{0,9}", parts.path)
     if unknown or parts.fragment or database is None or not 0 < timeout < math.inf:
         raise ValueError
+    # Python does not allow checking the host name without checking the certificate.
     tls = {"ssl_check_hostname": query.get("ssl_cert_reqs") != "none", **query}
     client = redis.Redis.from_url(
         address.partition("?")[0],
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         socket_keepalive=True,
-        protocol=2,
+        protocol=2,  # version 3 requires Redis 6
         # Retry once, because the server may have closed an idle connection. All commands are
         # idempotent.
         retry=Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),

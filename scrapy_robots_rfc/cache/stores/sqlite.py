@@ -6,7 +6,6 @@ modified.
 
 import contextlib
 import errno
-import itertools
 import logging
 import os
 import sqlite3
@@ -90,7 +89,7 @@ class SqliteStore(Store):
         :raises StoreError: if the path is not a file, or if it belongs to another program.
         :raises OSError: if the file cannot be read or created.
         """
-        self._check_owner()  # do this first, to avoid creating folders for nothing
+        self._checked_header()  # do this first, to avoid creating folders for nothing
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # This fails in the same cases as SQLite, but with a better error message.
@@ -101,7 +100,7 @@ class SqliteStore(Store):
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
-        row = self._do(lambda connection: connection.execute(_GET, (key, self._now())).fetchone())
+        row = self._run(lambda connection: connection.execute(_GET, (key, self._now())).fetchone())
         return None if row is None else row[0]
 
     def put(self, key: str, value: bytes, seconds: float) -> None:
@@ -114,16 +113,16 @@ class SqliteStore(Store):
                 connection.execute(_PUT, (key, now + seconds, value))
                 connection.execute(_SWEEP, (now, _MAX_SWEPT))
 
-        self._do(write)
+        self._run(write)
 
     def delete(self, key: str) -> bool:
         """See `Store`."""
-        cursor = self._do(lambda connection: connection.execute(_DELETE, (key, self._now())))
+        cursor = self._run(lambda connection: connection.execute(_DELETE, (key, self._now())))
         return cursor.rowcount > 0
 
     def keys(self) -> Iterator[str]:
         """See `Store`."""
-        rows = self._do(lambda connection: connection.execute(_KEYS, (self._now(),)).fetchall())
+        rows = self._run(lambda connection: connection.execute(_KEYS, (self._now(),)).fetchall())
         return (key for (key,) in rows)
 
     def close(self) -> None:
@@ -132,8 +131,8 @@ class SqliteStore(Store):
             self._connection.close()
         self._connection = None
 
-    def _do(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Call a function with a connection. If the file is damaged, retry with a new file.
+    def _run(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Run a query on the database. If the file is damaged, retry with a new file.
 
         Only one process at a time may open or rename the file. Otherwise, one process could rename
         the damaged file while another still has it open. The latter would then apply the new file's
@@ -141,22 +140,23 @@ class SqliteStore(Store):
         """
         if self._connection is not None:
             try:
-                return function(self._connection)
+                return query(self._connection)
             except sqlite3.Error as error:
                 if _code(error) not in _REOPEN:
                     raise
-        with self._alone():
+        # Open the file for the first time, or again in case that fixes the error.
+        with self._only_one_process():
             self.close()
             try:
-                return function(self._connect())
+                return query(self._connect())
             except sqlite3.Error as error:
                 if _code(error) not in _DAMAGED:
                     raise
                 self._rename_damaged(error)
-            return function(self._connect())
+            return query(self._connect())  # creates a new file
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _only_one_process(self) -> Iterator[None]:
         """Context manager that allows only one process at a time to open the file.
 
         It uses an SQLite lock on an empty file next to the database. If that file cannot be
@@ -172,60 +172,69 @@ class SqliteStore(Store):
                 stack.callback(lock.close)
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.Error as error:
+                # After any other error, continue without a lock.
                 if _code(error) == sqlite3.SQLITE_BUSY:
-                    text = f"{self._path}.lock is locked by another process"
-                    raise sqlite3.OperationalError(text) from None
+                    raise sqlite3.OperationalError(
+                        f"{self._path}.lock is locked by another process"
+                    ) from None
             yield
 
     def _connect(self) -> sqlite3.Connection:
         """Open the database, and create its table if the file is new."""
-        is_new = self._check_owner()
+        is_new = not self._checked_header()
         # The connection is used by several threads, but never at the same time.
         connection = sqlite3.connect(
             self._path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.executescript(_JOURNAL + _SCHEMA if is_new else _JOURNAL)
+            connection.executescript(_JOURNAL + (_SCHEMA if is_new else ""))
         except sqlite3.Error:
             connection.close()
             raise
         self._connection = connection
         return connection
 
-    def _check_owner(self) -> bool:
-        """Check that the file does not belong to another program.
+    def _checked_header(self) -> bytes:
+        """Return the start of our file, after checking that it does not belong to another program.
 
         This must happen before SQLite opens the file. Otherwise, SQLite might roll back the other
         program's transaction.
 
-        :returns: True if the file is empty or unreadable.
+        :returns: an empty string if the file is missing, empty or unreadable.
         :raises StoreError: if the file belongs to another program.
         """
         try:
+            # Opening a named pipe or a device might block. Opening a folder fails below.
             if self._path.exists() and not (self._path.is_file() or self._path.is_dir()):
                 raise StoreError(
                     f"{self._path} is not a regular file, so it was not changed. Choose another"
                     " path"
                 )
             with self._path.open("rb") as file:
-                head = file.read(_APPLICATION_ID_AT + 4)
+                header = file.read(_APPLICATION_ID_AT + 4)
         except OSError:  # SQLite will report the error
-            return True
-        is_database = head.startswith(_MAGIC)
-        is_ours = int.from_bytes(head[_APPLICATION_ID_AT:]) == APPLICATION_ID
-        if head and not (is_database and is_ours):
+            return b""
+        is_database = header.startswith(_MAGIC)
+        is_ours = is_database and int.from_bytes(header[_APPLICATION_ID_AT:]) == APPLICATION_ID
+        if header and not is_ours:
             kind = "another program's database" if is_database else "not an SQLite database"
             advice = "so it was not changed. Remove it, or choose another path"
             raise StoreError(f"{self._path} is {kind}, {advice}")
-        return not head
+        return header
 
     def _rename_damaged(self, error: sqlite3.Error) -> None:
-        """Rename the damaged file to an unused name."""
+        """Rename the damaged file to an unused name, such as ``robots.sqlite.damaged``.
+
+        :param error: raised again if the file is empty, because then it is not damaged.
+        """
         self.close()
-        if self._check_owner():  # an empty file is not damaged
+        if not self._checked_header():
             raise error
-        names = (f"{self._path.name}.damaged{number or ''}" for number in itertools.count())
-        free = next(path for path in map(self._path.with_name, names) if not path.exists())
+        number = 0
+        free = self._path.with_name(f"{self._path.name}.damaged")
+        while free.exists():
+            number += 1
+            free = self._path.with_name(f"{self._path.name}.damaged{number}")
         # Delete the journal, because SQLite would apply it to the new file.
         self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
         self._path.replace(free)
