@@ -114,33 +114,39 @@ class CacheClient:
         """
         newest, is_fresh = await self._newest(origin, known)
         may_fetch = not is_fresh and await self.lock(origin)
-        if may_fetch and self.shared:  # the lock's previous owner may have stored an entry
+        if may_fetch and self.shared:
+            # Look again, because the lock's previous owner may have stored an entry in between.
             newest, is_fresh = await self._newest(origin, newest)
         if is_fresh:
+            # There will be no fetch that unlocks the file. The caller does not need to wait.
             self._runtime.spawn(self.unlock(origin))
         return Lookup(newest, is_fresh, may_fetch)
 
     async def _newest(
         self, origin: Origin, known: CacheEntry | None
     ) -> tuple[CacheEntry | None, bool]:
-        """Return the newer of the known and the stored entry, and whether it is fresh."""
+        """Return the newer of the known and the stored entry, and whether it is fresh.
+
+        :param known: see `find_entry`.
+        """
         loaded = await self.load(origin)
         if loaded is None or (known is not None and loaded.fetched < known.fetched):
-            return known, False
+            return known, False  # the known entry has expired
         now = self._runtime.clock()
         loaded = loaded.with_settings(now, self._settings)
         return loaded, now < loaded.validity.fresh_until
 
-    async def publish(self, origin: Origin, entry: CacheEntry, *, stored: bool) -> None:
-        """Store an entry and unlock the file.
+    async def publish(self, origin: Origin, entry: CacheEntry, *, may_store: bool) -> None:
+        """Store the entry after a fetch, and unlock the file so that other workers can use it.
 
-        :param stored: False if the site does not allow us to store the file.
+        :param may_store: False if the site answered with ``no-store``, or if this crawl's parser
+            cannot read the file, which other crawls may be able to read.
         """
-        if stored:
+        if may_store:
             await self.save(origin, entry)
         elif entry.validity.unreachable_since is None:
-            # The site answered and forbids storing the file. Drop the previous entry, too, so that
-            # it is not used later if the file becomes unreachable.
+            # The site has answered, so the previous copy in the store is out of date. Drop it.
+            # Otherwise, it would be used again if the file becomes unreachable later.
             await self._drop(origin)
         await self.unlock(origin)
 
@@ -167,12 +173,13 @@ class CacheClient:
             return None
         now = self._runtime.clock()
         date = self._runtime.date()
-        # If the other machine's clock was ahead, the entry may seem to come from the future. Limit
-        # its times to the present, and fetch the file again if the difference is large. Otherwise,
-        # the entry would stay fresh until this machine's clock has caught up.
-        shifted = entry.shifted(now - max(date, entry.fetched), now)
-        is_from_future = entry.fetched > date + MAX_CLOCK_SKEW
-        return shifted.expiring_by(now) if is_from_future else shifted
+        # The entry seems to come from the future if the clock of the machine that stored it is
+        # ahead. Then assume that it was fetched just now. Otherwise, it would stay fresh until our
+        # clock has caught up. If the difference is large, the file has to be fetched again.
+        date_on_its_clock = max(date, entry.fetched)
+        shifted = entry.shifted(now - date_on_its_clock, latest=now)
+        is_far_ahead = entry.fetched > date + MAX_CLOCK_SKEW
+        return shifted.expiring_by(now) if is_far_ahead else shifted
 
     async def save(self, origin: Origin, entry: CacheEntry) -> None:
         """Store an entry for as long as a crawl may use it."""
@@ -188,31 +195,34 @@ class CacheClient:
     async def _drop(self, origin: Origin) -> None:
         await self._call("delete", self._store.delete, str(origin), default=False)
 
-    # Locks.
+    # Locks. A crawl that has the lease on a file in the store has locked the file.
 
     async def lock(self, origin: Origin) -> bool:
         """Lock a file, and return whether this crawl should fetch it now.
 
         This also returns True if the store fails, or if another worker does not release its lease.
         """
-        if not self.shared:
+        if not self.shared:  # there are no other workers
             return True
-        # Do this before the call, so that the lock is also released if the crawl ends during the
-        # call.
+        # Add it before the store is called, so that `close` also releases the lease if the crawl
+        # ends during the call.
         self._locked.add(origin)
         if self._timer is None:
             self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
-        await self._renew(origin)
-        if origin not in self._locked:
-            return self._has_waited_enough(origin)
-        self._refused_since.pop(origin, None)
+        await self._take_lease(origin)
+        if origin in self._locked:
+            self._refused_since.pop(origin, None)
+            return True
+        # Another worker has the lease. Wait for it, but not for longer than a fetch should take.
+        now = self._runtime.clock()
+        refused_since = self._refused_since.setdefault(origin, now)
+        if now - refused_since < LEASE_PATIENCE:
+            return False
+        self._warn_of_lease(origin)
         return True
 
-    def _has_waited_enough(self, origin: Origin) -> bool:
-        """Return whether another worker has held the lease for longer than a fetch should take."""
-        now = self._runtime.clock()
-        if now - self._refused_since.setdefault(origin, now) < LEASE_PATIENCE:
-            return False
+    def _warn_of_lease(self, origin: Origin) -> None:
+        """Warn once that another worker does not release its lease."""
         if not self._warned_of_lease:
             self._warned_of_lease = True
             logger.warning(
@@ -221,19 +231,19 @@ class CacheClient:
                 "lease from the store",
                 self._name, origin.robots_url, LEASE_PATIENCE,
             )  # fmt: skip
-        return True
 
     def _renew_all(self) -> None:
         self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
         for origin in list(self._locked):
-            self._runtime.spawn(self._renew(origin))
+            self._runtime.spawn(self._take_lease(origin))
 
-    async def _renew(self, origin: Origin) -> None:
+    async def _take_lease(self, origin: Origin) -> None:
+        """Take or renew the lease on a file. If another worker has it, the file is not locked."""
         has_lease = await self._call(
             "lease", self._store.lease, str(origin), self._owner, LEASE, default=True
         )
         if not has_lease:
-            self._locked.discard(origin)  # another worker has it
+            self._locked.discard(origin)
         elif origin not in self._locked:  # we unlocked it during the call
             await self._release(origin)
 
@@ -274,32 +284,34 @@ class CacheClient:
     # Calls.
 
     async def _call(
-        self, kind: str, function: Callable[..., _T], *arguments: object, default: _T
+        self, method: str, function: Callable[..., _T], *arguments: object, default: _T
     ) -> _T:
         """Call the store, unless the last call to this method has just failed.
 
-        :param kind: the name of the method.
+        :param method: the name of the method.
         :param default: the value to return if the store is not called, or if it fails.
         """
         now = self._runtime.clock()
-        if self._closed or now < self._not_before.get(kind, now):
+        if self._closed or now < self._not_before.get(method, now):
             return default
-        if kind in self._not_before:  # try a single call first
-            self._not_before[kind] = now + CALL_TIMEOUT + RETRY_DELAY
+        if method in self._not_before:
+            # It failed before, so retry it with this call only. If the store is still down, the
+            # other callers should not have to wait for a timeout.
+            self._not_before[method] = now + CALL_TIMEOUT + RETRY_DELAY
         self._running += 1
         try:
             value = await self._threads.call(partial(function, *arguments), limit=CALL_TIMEOUT)
         except CANCELLED:  # the store did not fail
             raise
         except Exception as error:  # noqa: BLE001 - third-party stores may raise anything
-            self._failed(kind, error)
+            self._failed(method, error)
             return default
         finally:
             self._running -= 1
-        self._not_before.pop(kind, None)
+        self._not_before.pop(method, None)
         return value
 
-    def _failed(self, kind: str, error: Exception) -> None:
+    def _failed(self, method: str, error: Exception) -> None:
         """Count a failure, and log it if there have been none for a while."""
         self._count(stats.STORE_ERRORS)
         now = self._runtime.clock()
@@ -307,10 +319,10 @@ class CacheClient:
             logger.warning(
                 "The robots.txt store %s failed (%s: %s). The crawl continues with the files in "
                 "memory, and tries the store again every %g s",
-                self._name, kind, error_text(error), RETRY_DELAY,
+                self._name, method, error_text(error), RETRY_DELAY,
             )  # fmt: skip
         self._silent_until = now + QUIET
-        self._not_before[kind] = now + RETRY_DELAY
+        self._not_before[method] = now + RETRY_DELAY
 
     async def close(self) -> None:
         """Wait briefly for running calls, release all locks and close the store.

@@ -90,7 +90,7 @@ class CacheEntry(NamedTuple):
             return None if time is None else min(time + seconds, latest)
 
         validity = self.validity._replace(
-            fresh_until=self.validity.fresh_until + seconds,
+            fresh_until=self.validity.fresh_until + seconds,  # may be in the future
             confirmed=shift(self.validity.confirmed),
             unreachable_since=shift(self.validity.unreachable_since),
         )
@@ -105,6 +105,8 @@ class CacheEntry(NamedTuple):
         """Apply this crawl's settings to an entry that another crawl may have stored."""
         if self.cut is not None and self.cut < limits.max_size:  # this crawl needs more of the file
             return self.expiring_by(now)
+        # ROBOTS_UNREACHABLE_STATUSES decides what a 4xx status means. If the other crawl has a
+        # different value, fetch the file again.
         if self.status is not None and 400 <= self.status <= 499:
             was_unreachable = self.validity.unreachable_since is not None
             is_unreachable = (
@@ -115,13 +117,14 @@ class CacheEntry(NamedTuple):
         validity = limit_validity(self.validity, self.fetched, now, limits)
         if validity.outcome is Outcome.SUCCESSFUL:
             return self._replace(validity=validity)
+        # Drop the file, which this crawl would no longer use (ROBOTS_STALE_MAX_AGE).
         return self._replace(validity=validity, body=None, validators=None, cut=None)
 
     def stored_for(self, now: float, limits: Settings) -> float:
         """Return the number of seconds for which a store should keep the entry."""
         validity = self.validity
-        ends = [now + 1.0, validity.fresh_until]
-        if validity.confirmed is not None:
+        ends = [now + 1.0, validity.fresh_until]  # a store only accepts times above 0
+        if validity.confirmed is not None:  # if the file becomes unreachable, use the stale copy
             ends.append(validity.confirmed + limits.stale_max_age)
         if validity.unreachable_since is not None:  # so that a restart does not reset the outage
             ends.append(now + (limits.unreachable_max_age or _UNREACHABLE_KEPT))
@@ -153,18 +156,21 @@ def next_entry(
     """Return the new entry after an attempt to fetch a file.
 
     :param old: the previous entry. Its file is kept if the new one is unreachable.
-    :param since: the time when the outage began, unless `old` already contains it.
+    :param since: the time when an earlier attempt of the same fetch found the file unreachable, or
+        `None` if there was no such attempt.
     """
     validity = None if old is None else old.validity
-    # If an origin does not have an entry yet, its outage began with the first attempt. The time is
-    # only used if this attempt failed as well.
-    if since is not None and (validity is None or validity.unreachable_since is None):
+    is_known_outage = validity is not None and validity.unreachable_since is not None
+    if since is not None and not is_known_outage:
+        # The outage began with that attempt, which did not create an entry. `validity_after` only
+        # uses this time if the current attempt has failed as well.
         validity = validity or Validity(Outcome.UNREACHABLE, now)
         validity = validity._replace(unreachable_since=since)
     access = fetched.access
     lifetime = fetched.freshness.lifetime
     if lifetime is None and fetched.confirmed and old is not None:
         lifetime = old.lifetime  # a 304 without a lifetime leaves it unchanged (RFC 9111, 3.2)
+    # Other caches may have kept the response for a while before we got it.
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
     new = validity_after(validity, access.outcome, now, limits, fresh_for)
     make_entry = partial(CacheEntry, new, access.status, access.cause, now)
@@ -172,7 +178,7 @@ def next_entry(
         is_cut = not fetched.confirmed and len(access.body) > limits.max_size
         cut = limits.max_size if is_cut else None
         return make_entry(fetched.validators, access.body, lifetime, cut)
-    if new.stale and old is not None:
+    if new.stale and old is not None:  # keep using the previous file
         return make_entry(old.validators, old.body, old.lifetime, old.cut)
     return make_entry()
 
@@ -190,10 +196,11 @@ def entry_for_route(
     # Never allow everything because of such a failure, however long it lasts.
     limits = limits._replace(unreachable_max_age=None)
     entry = next_entry(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
-    if isinstance(access, Unreachable):
+    if isinstance(access, Unreachable):  # the proxy failed
         return entry
+    # The crawl itself failed. Don't blame the site, and expire the entry immediately, because
+    # another attempt does not put any load on the site.
     outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
-    # Expire the entry immediately, because another attempt does not put any load on the site.
     return entry._replace(validity=entry.validity._replace(outcome=outcome, fresh_until=now))
 
 
@@ -225,7 +232,8 @@ def encode(entry: CacheEntry) -> bytes:
     """Serialize an entry, using zlib compression."""
     metadata = json.dumps(metadata_of(entry), separators=(",", ":"), allow_nan=False)
     text = b"%s\n%s" % (metadata.encode("ascii"), entry.body or b"")
-    return zlib.compress(text, 6 if len(text) <= _MAX_COMPRESSED else 0)
+    level = 6 if len(text) <= _MAX_COMPRESSED else 0  # level 0 only adds the header and checksum
+    return zlib.compress(text, level)
 
 
 def decode(value: Any) -> CacheEntry:  # noqa: ANN401 - a store may return anything
@@ -270,6 +278,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
 
     :raises Exception: if a value is missing or invalid.
     """
+    # Ignore unknown fields, and treat null like a missing field.
     fields = {key: fields[key] for key in _FIELDS if fields.get(key) is not None}
     numbers = [value for key, value in fields.items() if key not in _TEXTS]
     outcome = Outcome(fields["outcome"])
@@ -285,6 +294,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
         fields["version"] == VERSION,
         # Crawls never store their own failures.
         outcome is not Outcome.LOCAL,
+        # Only a successful fetch has a file.
         successful or not file,
         # The cause is logged, so it must not contain newlines or control characters.
         cause.isprintable() and len(cause) <= _MAX_CAUSE,
@@ -310,5 +320,4 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
 
 def _may_be_shown(url: str) -> bool:
     """Return whether a URL is short and contains neither a password nor control characters."""
-    plain = url.isprintable() and without_userinfo(url) == url
-    return plain and len(url) <= _MAX_URL
+    return len(url) <= _MAX_URL and url.isprintable() and without_userinfo(url) == url

@@ -52,7 +52,8 @@ _Key: TypeAlias = tuple[str, str, int]
 class _Table(OrderedDict[_Key, tuple[_T, int]]):
     """An LRU table with a maximum size and a maximum total weight.
 
-    All operations take constant time.
+    It maps each key to a value and its weight. The least recently used key comes first, because
+    `MemoryCache` calls `move_to_end` for each key that it uses. All operations take constant time.
 
     :param max_size: the maximum number of values.
     :param max_weight: the maximum total weight. A single value may be heavier.
@@ -66,7 +67,7 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
 
     def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
         """Set a value, and return the keys that had to be dropped to make room for it."""
-        self.drop(key)
+        self.drop(key)  # so that it is added at the end, and its old weight is subtracted
         self[key] = value, weight
         self._weight += weight
         dropped = []
@@ -118,32 +119,30 @@ class MemoryCache:
 
         :returns: `None` if there is no entry, or if the file is too large to parse here.
         """
-        item = self._values.get(origin)
-        if item is not None:
+        value_and_weight = self._values.get(origin)
+        if value_and_weight is not None:
             self._values.move_to_end(origin)
             self._entries.move_to_end(origin)
-            return item[0]
-        stored = self._entries.get(origin)
-        if stored is None:
+            return value_and_weight[0]
+        entry_and_weight = self._entries.get(origin)
+        if entry_and_weight is None:
             return None
-        data, size = stored[0]
+        data, size = entry_and_weight[0]
         if size > LARGE:
             return None
-        value = self._parse(origin, self._unpack(origin, data))
+        self._entries.move_to_end(origin)
+        value = self._parse(origin, _unpack(data))
         self._values.put(origin[:], value, VALUE_OVERHEAD + PARSED_FACTOR * size)
         return value
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return an origin's entry, or `None` if there is none."""
-        stored = self._entries.get(origin)
-        return None if stored is None else self._unpack(origin, stored[0][0])
-
-    def _unpack(self, origin: Origin, data: bytes) -> CacheEntry:
+        entry_and_weight = self._entries.get(origin)
+        if entry_and_weight is None:
+            return None
         self._entries.move_to_end(origin)
-        if not data.startswith(pickle.PROTO):  # the entry is compressed
-            data = zlib.decompress(data, _WINDOW)
-        entry: CacheEntry = pickle.loads(data)  # noqa: S301 - created by `put`
-        return entry
+        data, _ = entry_and_weight[0]
+        return _unpack(data)
 
     def put(self, origin: Origin, value: object, entry: CacheEntry) -> None:
         """Store a value and its entry."""
@@ -153,7 +152,16 @@ class MemoryCache:
             packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
             data = packer.compress(data) + packer.flush()
         size = len(entry.body or b"")
+        # A parsed file must not outlive its entry.
         for dropped in self._entries.put(key, (data, size), ENTRY_OVERHEAD + len(data)):
             self._values.drop(dropped)
             self._evicted()
         self._values.put(key, value, VALUE_OVERHEAD + PARSED_FACTOR * size)
+
+
+def _unpack(data: bytes) -> CacheEntry:
+    """Return an entry that was serialized by `MemoryCache.put`."""
+    if not data.startswith(pickle.PROTO):  # the entry is compressed
+        data = zlib.decompress(data, _WINDOW)
+    entry: CacheEntry = pickle.loads(data)  # noqa: S301 - created by `put`
+    return entry

@@ -281,8 +281,8 @@ class Fetcher:
             # such an entry, so without a failure it would keep starting the same fetch again.
             self.failed_routes[fetch.origin, fetch.route] = robots
         if self._store is not None:
-            stored = fetched.freshness.stored
-            self._runtime.spawn(self._store.publish(fetch.origin, entry, stored=stored))
+            may_store = fetched.freshness.stored
+            self._runtime.spawn(self._store.publish(fetch.origin, entry, may_store=may_store))
         return robots, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:

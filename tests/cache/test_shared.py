@@ -148,6 +148,6 @@ async def test_no_other_fetches_before_a_file_is_written() -> None:
     store = Recording()
     one = Worker(store)
     await one.client.find_entry(ORIGIN, None)
-    one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), stored=True))
+    one.runtime.spawn(one.client.publish(ORIGIN, file(b"file", 0, 100), may_store=True))
     await one.client.close()
     assert store.done == ["put", "release"]
