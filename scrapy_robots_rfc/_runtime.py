@@ -81,7 +81,7 @@ class Runtime:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return task
-        deferred = Deferred.fromCoroutine(self._in_next_turn(coroutine))
+        deferred = Deferred.fromCoroutine(self._in_next_iteration(coroutine))
         self._tasks.add(deferred)
 
         def ended(result: _T) -> _T:
@@ -91,7 +91,7 @@ class Runtime:
         deferred.addBoth(ended).addErrback(_unless_cancelled)
         return deferred
 
-    async def _in_next_turn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    async def _in_next_iteration(self, coroutine: Coroutine[Any, Any, None]) -> None:
         try:
             await self.sleep(0)
             await coroutine
@@ -99,7 +99,11 @@ class Runtime:
             coroutine.close()  # needed if the task was cancelled before it started
 
     def forget_cancellation(self) -> None:
-        """Let the current task continue even though it was cancelled."""
+        """Let the current task continue even though it was cancelled.
+
+        asyncio counts cancellations. One that was caught but is still counted would break a
+        `TaskGroup` that the task uses later.
+        """
         task = asyncio.current_task() if is_asyncio_available() else None
         if task is not None:
             task.uncancel()
@@ -132,7 +136,8 @@ class Runtime:
         now = self.date()
         today = time.localtime(now)
         then = time.localtime(now + min(seconds, _LONGEST))
-        return time.strftime("%H:%M:%S" if today[:3] == then[:3] else "%Y-%m-%d %H:%M:%S", then)
+        is_today = today[:3] == then[:3]  # the year, month and day
+        return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", then)
 
 
 def descriptor_limit() -> int:
@@ -179,6 +184,7 @@ class Threads:
         if self._is_stopped:
             raise TimeoutError("stopped")
         result: Future[_T] = Future()
+        # Resolved by the job when there is a result, and otherwise by the timer or `stop`.
         ended: Waiter[None] = Waiter()
         self._waiting.add(ended)
         timer = self._runtime.call_later(limit, partial(ended.resolve, None))
@@ -188,7 +194,7 @@ class Threads:
             if result.set_running_or_notify_cancel():  # otherwise the caller has given up
                 try:
                     result.set_result(function())
-                except CANCELLED as error:  # otherwise the caller would look cancelled
+                except CANCELLED as error:  # re-raised as is, it would look like a cancelled caller
                     result.set_exception(RuntimeError(f"cancelled ({type(error).__name__})"))
                 except Exception as error:  # noqa: BLE001 - re-raised in the caller
                     result.set_exception(error)
@@ -224,15 +230,18 @@ class Threads:
         :param limit: maximum seconds to wait for that.
         :raises TimeoutError: it took too long. The function is still called afterwards.
         """
-        for _ in range(self._started - 1):  # a thread that gets this has finished its calls
+        # A thread only takes the next job when it has finished the one before. So let all threads
+        # but one exit first, and then let the remaining thread make the last call.
+        for _ in range(self._started - 1):
             self._jobs.put(None)
-        self._count = 1
+        self._count = 1  # don't start another thread, unless there is none yet
         try:
             await self.call(last, limit=limit, cancels=False)
         finally:
             self._jobs.put(None)
 
     def _work(self) -> None:
+        """Run jobs on a thread until a `None` in the queue tells it to exit."""
         while (job := self._jobs.get()) is not None:
             job()
 

@@ -100,8 +100,9 @@ def _warn(crawler: Crawler, key: str) -> None:
     lost = PRIVATE[key]
     if lost not in warned:
         warned.add(lost)
-        text = "%s: this version of Scrapy has no `%s`"
-        logger.warning(text, lost, key, extra={"spider": crawler.spider})
+        logger.warning(
+            "%s: this version of Scrapy has no `%s`", lost, key, extra={"spider": crawler.spider}
+        )
 
 
 def _slot(crawler: Crawler) -> Private:
@@ -124,7 +125,9 @@ def is_closing(crawler: Crawler) -> bool:
     The `spider_closed` signal can't be used, because it is sent after all requests have finished.
     """
     slot = _slot(crawler)
-    if slot is None:  # the engine only has a slot while a spider is open
+    if slot is None:
+        # The engine only has a slot while a spider is open. But don't assume that the spider is
+        # closed if there is no engine yet, or if the private name is missing.
         return hasattr(crawler.engine, "_slot")
     return _get(crawler, slot, "_Slot.closing") is not None
 
@@ -223,6 +226,7 @@ def _queue_of(crawler: Crawler, request: Request) -> Private:
 
 
 def _find(queue: Private, request: Request) -> Private:
+    """Return a request's item in a slot's queue, a tuple that starts with the request."""
     return next((queued for queued in queue if queued[0] is request), None)
 
 
@@ -243,8 +247,11 @@ def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
 
 def is_one_page_command(crawler: Crawler) -> bool:
     """Return whether this is a single-page Scrapy command or a fetch in Scrapy's shell."""
-    module = getattr(getattr(crawler.spidercls, "start", None), "__module__", "")
-    return module in _ASK_ONCE or _get(crawler, crawler, "Crawler.crawling") is False
+    start = getattr(crawler.spidercls, "start", None)
+    if getattr(start, "__module__", "") in _ASK_ONCE:  # a command has replaced the method
+        return True
+    # Scrapy's shell starts the engine without calling `Crawler.crawl`.
+    return _get(crawler, crawler, "Crawler.crawling") is False
 
 
 def path_safe(crawler: Crawler, text: str) -> str:
@@ -273,6 +280,7 @@ def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
     queues = queue.queues
     starts = start_queues(queue)
     priority: int | None = queue.curprio
+    # `pop` does not always update `curprio` when it removes an empty queue.
     if priority not in queues and priority not in starts:
         all_queues = [*queues.items(), *starts.items()]
         priority = min((key for key, downstream in all_queues if downstream), default=None)
@@ -280,7 +288,7 @@ def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
         return None
     if priority in queues:
         return str(priority), queues[priority]
-    return f"{priority}s", starts[priority]
+    return f"{priority}s", starts[priority]  # Scrapy adds this letter, too
 
 
 def peek(queue: ScrapyPriorityQueue) -> Request | None:

@@ -88,15 +88,18 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     :returns: the position of our middleware, or `None` if the user disabled it.
     """
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
-    ours = [value for key, value in middlewares.items() if is_kind(key, load_object(OURS))]
-    positions = [value for value in ours if value is not None]
-    if ours and not positions:
+    ours = load_object(OURS)
+    our_positions = [value for key, value in middlewares.items() if is_kind(key, ours)]
+    enabled_positions = [value for value in our_positions if value is not None]
+    if our_positions and not enabled_positions:
         return None
     changed = {key: value for key, value in middlewares.items() if not _is_stock(key)}
     changed[STOCK] = None
-    position: float = positions[0] if positions else _stock_position(settings, middlewares)
-    if not ours:
-        changed[OURS] = position
+    position: float
+    if enabled_positions:  # the user has enabled it
+        position = enabled_positions[0]
+    else:
+        position = changed[OURS] = _stock_position(settings, middlewares)
     _put(settings, DOWNLOADER_MIDDLEWARES, changed)
     return position
 

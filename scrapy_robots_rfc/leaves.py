@@ -48,17 +48,17 @@ class OptionalMiddleware(NamedTuple):
     :param path: the import path of the class.
     :param position: the position. For a downloader middleware, it is relative to
         `RfcRobotsTxtMiddleware`.
-    :param empty: True if the middleware is also needed when the setting is an empty list.
+    :param even_if_empty: True if the middleware is also needed when the setting is an empty list.
     """
 
     setting: str
     path: str
     position: int
-    empty: bool = False
+    even_if_empty: bool = False
 
     def is_needed(self, value: object) -> bool:
         """Return whether the setting's value requires the middleware."""
-        return value is not None if self.empty else bool(value)
+        return value is not None if self.even_if_empty else bool(value)
 
     def is_among(self, keys: Iterable[str | type]) -> bool:
         """Return whether the given classes include the middleware or a subclass of it."""
@@ -74,7 +74,7 @@ MIDDLEWARES = {
     ),
     # It is also needed for an empty list, because the spider or its requests may declare uses.
     "ROBOTS_USE": OptionalMiddleware(
-        DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, empty=True
+        DOWNLOADER_MIDDLEWARES, "scrapy_robots_rfc.RfcUseMiddleware", 1, even_if_empty=True
     ),
 }
 

@@ -103,7 +103,7 @@ def _number(
     """
 
     def read(value: Value) -> float:
-        number = float(value)
+        number = float(value)  # 1.0 for True
         is_too_low = number <= low if above else number < low
         if isinstance(value, bool) or is_too_low or number > high or not math.isfinite(number):
             raise ValueError(value)
@@ -207,6 +207,7 @@ def _dict(value: Value) -> Mapping[Any, Any]:
 
 def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Origin, str]:
     """Read ROBOTS_OVERRIDES, a dict from origins to paths."""
+    # In the errors, " key" follows the name of the setting: "ROBOTS_OVERRIDES key = ...".
     paths: dict[Origin, str] = {}
     for key, path in _dict(value).items():
         try:
@@ -220,12 +221,12 @@ def _overrides(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> dict[Or
 
 
 def _schemes(value: Value) -> Mapping[str, Scheme]:
-    """Read ROBOTS_SCHEMES, and add its schemes to the default ones."""
+    """Read ROBOTS_SCHEMES, and return its schemes together with the default ones."""
     schemes: dict[str, Scheme] = dict(SCHEMES)
     for name, description in _dict(value).items():
         read = partial(scheme_of, name, description)
         scheme = _entry(name, description, SCHEME_ACCEPTED, read)
-        if scheme is None:
+        if scheme is None:  # the user removes a default scheme
             del schemes[name]
         else:
             schemes[name] = scheme
@@ -233,26 +234,30 @@ def _schemes(value: Value) -> Mapping[str, Scheme]:
 
 
 def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
-    """Read ROBOTS_REPORT, which is either a path or a dict with a single entry."""
+    """Read ROBOTS_REPORT, which is either a path or a dict with a single entry.
 
-    def checked(options: Value) -> Mapping[str, Any]:
-        _boolean(options.get(_ALLOWED, False))
+    :returns: a dict from the path or URI to the feed options. It is empty if there is no report.
+    """
+
+    def check_options(options: Value) -> Mapping[str, Any]:
+        _boolean(options.get(_ALLOWED, False))  # raises if it is not a boolean
         return dict(options)
 
     if value in (None, "None"):
         return {}
-    is_path = isinstance(value, str) and value.strip()[:1] not in ("", "{", "[")
-    feeds = {value: {}} if is_path or isinstance(value, os.PathLike) else _dict(value)
+    is_json = isinstance(value, str) and value.strip()[:1] in ("", "{", "[")  # or an empty string
+    is_path = isinstance(value, (str, os.PathLike)) and not is_json
+    feeds = {value: {}} if is_path else _dict(value)
     if len(feeds) > 1:
         raise ValueError(value)
-    read = {}
+    options_by_place = {}
     for key, options in feeds.items():
         try:
             place = str(key.absolute()) if isinstance(key, Path) else _path(key)
         except _WRONG:
             raise SettingError(" key", masked(key), PLACE_ACCEPTED) from None
-        read[place] = _entry(key, options, _FEED, partial(checked, options))
-    return read
+        options_by_place[place] = _entry(key, options, _FEED, partial(check_options, options))
+    return options_by_place
 
 
 # The default of each field in `Settings` is its definition. `Any` hides that the types differ.
@@ -357,7 +362,7 @@ class Settings(NamedTuple):
 
     def forbids(self, bound: Bound) -> bool:
         """Return whether a site is disallowed because the interval it asks for is too long."""
-        too_long = 0 < self.crawl_delay_max < bound.seconds
+        too_long = 0 < self.crawl_delay_max < bound.seconds  # 0 means that intervals are ignored
         return too_long and self.crawl_delay_over is CrawlDelayOver.FORBID
 
 
@@ -403,6 +408,7 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - dep
     except MissingPackageError:
         raise
     except SettingError as entry:
+        # It only names the entry, such as "[0]", so add the name of the setting.
         raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:
         raise SettingError(row.key, masked(value), row.accepted) from None
