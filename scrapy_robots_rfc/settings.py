@@ -253,6 +253,7 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
     options_by_place = {}
     for key, options in feeds.items():
         try:
+            # Make a `Path` absolute, as Scrapy does in FEEDS.
             place = str(key.absolute()) if isinstance(key, Path) else _path(key)
         except _WRONG:
             raise SettingError(" key", masked(key), PLACE_ACCEPTED) from None

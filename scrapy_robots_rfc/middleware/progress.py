@@ -84,22 +84,22 @@ class Progress:
 
         :returns: True if a line was logged.
         """
-        longest = None
+        oldest = None
         count = len(self.waiting)
         origins = set(self.waiting.values())
         for requests, fetch in self._gate.fetches():
             count += requests
             origins.add(fetch.origin)
-            if longest is None or fetch.since < longest.since:
-                longest = fetch
-        if longest is None or now - longest.since < MIN_WAIT:
+            if oldest is None or fetch.since < oldest.since:
+                oldest = fetch
+        if oldest is None or now - oldest.since < MIN_WAIT:
             return False
         self._log(
             "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
             pluralize(count, "request"),
             pluralize(len(origins), "site"),
-            longest.origin,
-            now - longest.since,
+            oldest.origin,
+            now - oldest.since,
         )
         return True
 

@@ -125,7 +125,7 @@ class UserAgents:
         header = request.headers.get(b"User-Agent") or b""
         if header and header == before:
             return
-        # It is usually empty, because Scrapy adds its default header after our middleware.
+        # `before` is usually empty, because Scrapy adds its default header after our middleware.
         assumed = parse_agent(before) or self._default
         sent = agent_of_header(header)
         if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
