@@ -108,13 +108,12 @@ class Downloader:
         # the original method as its first argument. At other times, it would slow down pages.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
-        # Signals are identified by `id`, because another component's may be unhashable.
-        self._handlers: dict[int, Callable[..., bool | None]] = {
-            id(scrapy_signals.request_reached_downloader): self._reached,
-            id(scrapy_signals.headers_received): self._headers_received,
-            id(scrapy_signals.bytes_received): self._bytes_received,
-            id(scrapy_signals.response_downloaded): self._response_downloaded,
-            id(scrapy_signals.request_left_downloader): self._left,
+        self._handlers: dict[object, Callable[..., bool | None]] = {
+            scrapy_signals.request_reached_downloader: self._reached,
+            scrapy_signals.headers_received: self._headers_received,
+            scrapy_signals.bytes_received: self._bytes_received,
+            scrapy_signals.response_downloaded: self._response_downloaded,
+            scrapy_signals.request_left_downloader: self._left,
         }
 
     def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
@@ -276,7 +275,7 @@ class Downloader:
             If the handler raised an exception, the result is a `Failure`.
         """
         results = send(signal, **named)
-        handle = self._handlers.get(id(signal))
+        handle = self._handlers.get(signal)
         if handle is None or MARK not in getattr(named.get("request"), "meta", ()):
             return results
         results = [

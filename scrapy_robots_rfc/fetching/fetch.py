@@ -93,7 +93,7 @@ class Fetcher:
             parse=files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
-        #: The policy of each origin and route for which a fetch failed because of the route.
+        #: Policies after failures that only apply to one route of an origin.
         self.failed_routes: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(
             FAILED_ROUTES
         )
