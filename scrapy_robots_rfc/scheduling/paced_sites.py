@@ -53,7 +53,7 @@ class OwnTurns:
         :param interval: seconds until the next request.
         """
 
-    def sent(self, until: float) -> None:
+    def block_until(self, until: float) -> None:
         """Make all workers wait after a request without a turn, such as a robots.txt request.
 
         :param until: when the interval after that request ends.
@@ -84,14 +84,14 @@ class PacedSite:
 
     def update(self, robots: OriginPolicy) -> None:
         """Replace the paces with the ones in a new robots.txt."""
-        is_newer = robots.fetched > self.fetched
-        if not is_newer:
+        if robots.fetched <= self.fetched:  # it isn't new
             return
         self.fetched = robots.fetched
         # The interval starts with the request for robots.txt.
         self.clock.last = max(self.clock.last, robots.fetched)
+        # Without a file, keep the old paces, because earlier pages may still be in flight.
         if robots.outcome is Outcome.UNREACHABLE:
-            return  # pages requested earlier may still be in flight
+            return
         agents = list(self.paces.values())
         self.paces = {}
         for agent in agents:
@@ -120,8 +120,8 @@ class PacedSites(dict[Origin, PacedSite]):
         self._clock: Callable[[], float] = runtime.clock
         self._utc = runtime.utc
         self._sweep_at = FIRST_SWEEP
-        # Hashes of the origins whose interval was logged. There may be millions.
-        self._logged: set[int] = set()
+        # Origins that were announced, as hashes to save memory, because there may be millions.
+        self._announced: set[int] = set()
 
     def note(self, robots: OriginPolicy, agent: Agent) -> PacedSite | None:
         """Record the interval that a robots.txt requests for an agent.
@@ -131,8 +131,10 @@ class PacedSites(dict[Origin, PacedSite]):
         settings = self._settings
         pace = robots.pace(agent) if self._max_interval else None
         bound = None if pace is None else pace.bound(self._utc())
+        # If the interval is so long that all pages are dropped, there is nothing to pace. In a dry
+        # run, they are fetched.
         if settings and bound and settings.forbids(bound) and not settings.dry_run:
-            pace = None  # no pages of the site are fetched
+            pace = None
         site = self.get(robots.origin)
         if site is None:
             if pace is None:
@@ -142,7 +144,7 @@ class PacedSites(dict[Origin, PacedSite]):
         site.update(robots)
         if pace is not None:
             site.paces[pace] = agent
-            self._log(robots, bound)
+            self._announce(robots, bound)
         return site
 
     def interval(self, origin: Origin) -> float:
@@ -162,19 +164,22 @@ class PacedSites(dict[Origin, PacedSite]):
         """Forget sites that have been idle for a while, if there are many sites."""
         if len(self) < self._sweep_at:
             return
-        before = self._clock() - REMEMBERED - self._max_interval
+        cutoff = self._clock() - REMEMBERED - self._max_interval
         for origin, site in list(self.items()):
             is_used = site.clock.outstanding or site.waiting_since is not None
-            if not is_used and site.clock.last <= before:
+            if not is_used and site.clock.last <= cutoff:
                 del self[origin]
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self))
 
-    def _log(self, robots: OriginPolicy, bound: Bound | None) -> None:
-        """Count the site and send the signal, once for each site."""
-        origin = hash(robots.origin)
-        if bound is None or origin in self._logged:
+    def _announce(self, robots: OriginPolicy, bound: Bound | None) -> None:
+        """Count a site and send `site_paced`, when its first bound applies.
+
+        :param bound: the current bound, or `None` if none applies at this time of day.
+        """
+        origin_hash = hash(robots.origin)
+        if bound is None or origin_hash in self._announced:
             return
-        self._logged.add(origin)
+        self._announced.add(origin_hash)
         stats.of(self._crawler).inc_value(stats.CRAWL_DELAY_SITES)
         interval = min(bound.seconds, self._max_interval)
         self._crawler.signals.send_catch_log(

@@ -49,23 +49,27 @@ class SharedThrottle(OwnTurns):
         # The request that is using the turn.
         self._request: object = None
 
+    @property
+    def _has_turn(self) -> bool:
+        return self._timer is not None
+
     def wait(self, interval: float, now: float) -> float | None:
         """Return the seconds until a request may start, or `None` during a store call."""
         if not interval:
             return 0.0
+        # Try to take the turn, unless this worker or another one still has it.
         if self._turn_ends <= now and self._take not in self._calls:
             self._forget_turn()
             self._turn_timeout = TURN_TIMEOUT + interval
             self._call(self._take)
-        if self._take in self._calls:
+        if self._take in self._calls:  # it calls `on_turn` when it has finished
             self._is_waiting = True
             return None
-        has_turn = self._timer is not None
-        return 0.0 if has_turn else self._turn_ends - now
+        return 0.0 if self._has_turn else self._turn_ends - now
 
     def start(self, request: object) -> None:
         """Use the turn granted by `wait` for a request."""
-        if self._timer is not None:
+        if self._has_turn:
             self._request = request
 
     def unused(self, request: object) -> None:
@@ -78,20 +82,20 @@ class SharedThrottle(OwnTurns):
         if request is self._request:
             self._interval_ends = max(self._interval_ends, now + interval)
             self._end_turn()
-        else:
-            self.sent(now + interval)
+        else:  # it had no turn, for instance because the interval wasn't known when it was sent
+            self.block_until(now + interval)
 
-    def sent(self, until: float) -> None:
+    def block_until(self, until: float) -> None:
         """Make all workers wait after a request without a turn, such as a robots.txt request."""
-        if until <= max(self._interval_ends, self._runtime.clock()):
+        if until <= max(self._interval_ends, self._runtime.clock()):  # they wait long enough
             return
         self._interval_ends = until
-        if self._timer is None:
-            self._call(self._end)  # otherwise this is stored when the turn ends
+        if not self._has_turn:
+            self._call(self._end)  # otherwise the end of the turn stores `_interval_ends`
 
     def close(self) -> None:
         """Release the turn, because this crawl won't send any more requests."""
-        if self._timer is not None or self._take in self._calls:
+        if self._has_turn or self._take in self._calls:
             self._end_turn()
 
     def _end_turn(self) -> None:
@@ -108,6 +112,7 @@ class SharedThrottle(OwnTurns):
             self._timer = None
 
     def _extend_turn(self) -> None:
+        """Extend the turn while its request is unanswered, or end it if no request uses it."""
         # Another worker may have the turn by now. That doesn't matter, since the request was sent.
         if self._request is None:
             self._end_turn()
@@ -131,13 +136,13 @@ class SharedThrottle(OwnTurns):
         """Take or extend the turn, and record when it ends, even if another worker has it."""
         # Read our clock before the store reads its own, so that the turn never lasts longer here
         # than in the store.
-        now = self._runtime.clock()
-        seconds = await self._store.take_turn(self._origin, self._turn_timeout)
-        if seconds:
-            self._turn_ends = self._runtime.clock() + seconds
-            self._timer = None  # another worker has the turn that we tried to extend
-        else:
-            self._turn_ends = now + self._turn_timeout
+        asked_at = self._runtime.clock()
+        seconds_to_wait = await self._store.take_turn(self._origin, self._turn_timeout)
+        if seconds_to_wait:  # another worker has the turn, even if we tried to extend ours
+            self._turn_ends = self._runtime.clock() + seconds_to_wait
+            self._timer = None
+        else:  # this worker has the turn, or the store is failing
+            self._turn_ends = asked_at + self._turn_timeout
             self._timer = self._runtime.call_later(EXTEND_EVERY, self._extend_turn)
         if self._is_waiting:
             self._is_waiting = False

@@ -65,7 +65,9 @@ class Throttle:
             return
         if is_new:
             self._begin_to_pace(site)
-        site.turns.sent(robots.fetched + self.sites.interval(site.origin))
+        # The request for robots.txt may have had no turn, because the interval wasn't known. All
+        # workers have to leave an interval after it, too.
+        site.turns.block_until(robots.fetched + self.sites.interval(site.origin))
 
     def _begin_to_pace(self, site: PacedSite) -> None:
         """Give turns to a site's requests that were sent before its interval was known."""
@@ -93,9 +95,10 @@ class Throttle:
         now = self.clock()
         interval = self.sites.interval(origin)
         seconds = site.clock.wait(interval, now)
+        # The request that has the turn may have been dropped, so that no response will come.
         if seconds is None and self._release_ended(site):
             seconds = site.clock.wait(interval, now)
-        if seconds == 0:
+        if seconds == 0:  # as far as this crawl is concerned, but other workers may have the turn
             seconds = site.turns.wait(interval, now)
         if seconds != 0 and site.waiting_since is None:
             site.waiting_since = now
@@ -111,7 +114,7 @@ class Throttle:
         if site is None:
             return True
         seconds = self.due(origin)
-        if seconds is None:  # `answered` will wake the engine
+        if seconds is None:  # `on_turn` will be called
             return False
         if seconds > 0:
             self.wake_in(seconds)
@@ -200,8 +203,9 @@ class Throttle:
         """
         ended = [
             request
-            for request, paced in self._turns.items()
-            if site in (None, paced) and not _scrapy.is_under_way(self._crawler, request)
+            for request, request_site in self._turns.items()
+            if (site is None or site is request_site)
+            and not _scrapy.is_under_way(self._crawler, request)
         ]
         for request in ended:
             self.release(request)

@@ -131,7 +131,7 @@ def test_turn_that_was_lost(world: World) -> None:
 def test_request_for_robots_txt(world: World) -> None:
     """The interval passes after a request that was sent before it was known."""
     one, other = Worker(world, "one"), Worker(world, "other")
-    one.turns.sent(world.now + 10)
+    one.turns.block_until(world.now + 10)
     other.go()
     world.run(30)
     assert world.arrivals[0][0] >= 10
@@ -141,7 +141,7 @@ def test_sent_during_a_turn(world: World) -> None:
     """A request without a turn does not end a turn, and its interval passes."""
     worker, other = Worker(world, "one"), Worker(world, "other")
     assert worker.turns.wait(1.0, world.now) == 0
-    worker.turns.sent(30.0)
+    worker.turns.block_until(30.0)
     assert worker.calls == ["take"]
     other.go()
     world.run(60)
@@ -155,7 +155,7 @@ def test_sent_while_the_store_is_asked(world: World, before: float) -> None:
     world.store.end_turn(str(SITE), "other", 10)
     world.now = before
     assert worker.turns.wait(1.0, world.now) is None
-    worker.turns.sent(30.0)
+    worker.turns.block_until(30.0)
     worker.left = 0
     world.later(1, other.go)
     world.run(60)
