@@ -53,21 +53,28 @@ def _repair_lifo(path: Path) -> bool:
 def _end_of_lifo(data: bytes | mmap) -> tuple[int, int]:
     """Return where the last complete request ends, and the number of requests up to there.
 
-    A request is followed by its size, so the file is read backwards. A position is the end of a
-    request if following the sizes from there leads exactly to the start.
+    The file contains the number of requests, and then each request followed by its size, so it is
+    read backwards. A position is the end of a request if following the sizes from there leads
+    exactly to the first request.
     """
-    size = len(data)
-    end = max(size, _SIZE.size)
-    while (count := _count_lifo(data, end)) is None:
-        # A request's size starts with a zero byte unless it is 16 MiB or more.
+    file_size = len(data)
+    end = max(file_size, _SIZE.size)
+    while True:
+        count = _count_lifo(data, end)
+        if count is not None:
+            return end, count
+        # Try the previous position where the size of a request may end. Its four bytes start with a
+        # zero byte, unless it is 16 MiB or more.
         end = data.rfind(b"\0", _SIZE.size, end - _SIZE.size) + _SIZE.size
-        if end < max(2 * _SIZE.size, size - MAX_CUT):
+        if end < max(2 * _SIZE.size, file_size - MAX_CUT):
             raise ValueError("no request can be read at the end of the file")
-    return end, count
 
 
 def _count_lifo(data: bytes | mmap, end: int) -> int | None:
-    """Return the number of requests before a position, or `None` if no request ends there."""
+    """Return the number of requests before a position, or `None` if no request ends there.
+
+    Without requests, the position is the end of the request count at the start of the file.
+    """
     count = 0
     while end >= 2 * _SIZE.size:
         end -= _SIZE.size
@@ -83,25 +90,28 @@ def _repair_fifo(path: Path) -> bool:
     """Cut off an incomplete request, and correct the positions and the size in `info.json`."""
     stored = _read_info(path / "info.json")
     info = stored or {"chunksize": 100_000, "tail": [0, 0, 0]}
-    # The queue reads from its tail, which consists of a chunk, the number of requests popped from
-    # it, and the offset of the next one. It writes to its head, which is the last chunk.
-    first, popped, offset = info["tail"]
+    # The requests are in files named q00000, q00001, ..., which are called chunks. The queue reads
+    # from its tail, which consists of the first chunk, the number of requests popped from it, and
+    # the offset of the next one. It writes to its head, which consists of the last chunk and the
+    # number of requests written to it.
+    tail_chunk, popped, offset = info["tail"]
     names = [file.name for file in path.iterdir() if re.fullmatch(r"q\d{5,}", file.name)]
     numbers = sorted(int(name[1:]) for name in names)
-    chunks = [number for number in numbers if number >= first]
-    if chunks and chunks[0] > first:  # all earlier requests were popped after the last save
+    chunks = [number for number in numbers if number >= tail_chunk]
+    if tail_chunk not in chunks:  # all of its requests were popped after the last save
+        tail_chunk = min(chunks, default=tail_chunk)
         popped = offset = 0
-    tail = [chunks[0], popped, offset] if chunks else [first, 0, 0]
+    tail = [tail_chunk, popped, offset]
+    head_chunk, written = tail_chunk, 0
     size = 0
-    head = tail[:2]
-    for number in chunks:
-        count = _cut_fifo(path / f"q{number:05d}", offset)
-        head = [number, popped + count]
+    for chunk in chunks:
+        count = _cut_fifo(path / f"q{chunk:05d}", offset)
+        head_chunk, written = chunk, popped + count
         size += count
-        popped = offset = 0
-    if head[1] >= info["chunksize"]:
-        head = [head[0] + 1, 0]
-    repaired = {**info, "size": size, "tail": tail, "head": head}
+        popped = offset = 0  # only the first chunk has requests that were popped
+    if written >= info["chunksize"]:  # the last chunk is full, so the queue writes to a new one
+        head_chunk, written = head_chunk + 1, 0
+    repaired = {**info, "size": size, "tail": tail, "head": [head_chunk, written]}
     if repaired == stored:
         return False
     (path / "info.json").write_text(json.dumps(repaired), encoding="utf-8")
@@ -112,10 +122,10 @@ def _read_info(path: Path) -> dict[str, Any] | None:
     """Return the state stored by a FIFO queue, or `None` if it cannot be read."""
     try:
         info: dict[str, Any] = json.loads(path.read_bytes())
-        chunksize, (chunk, popped, offset) = info["chunksize"], info["tail"]
+        chunk, popped, offset = info["tail"]
+        values = (info["chunksize"], chunk, popped, offset)
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    values = (chunksize, chunk, popped, offset)
     return info if all(isinstance(value, int) and value >= 0 for value in values) else None
 
 
