@@ -33,7 +33,8 @@ MAX_DESCRIPTORS = 128
 #: Used instead of an origin in the key of a queue whose requests aren't subject to robots.txt.
 NO_ORIGIN = "*"
 
-_DESCRIPTORS = 2  # per priority, plus the same number for start requests
+# Maximum descriptors for one priority of a queue, and also for its start requests.
+_DESCRIPTORS = 2
 # Scrapy's name for the file or folder of a priority. The "s" is added for start requests.
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
@@ -99,18 +100,19 @@ class QueueFolder:
     def _recover(self) -> None:
         """Repair the files left by a killed process, and add any missing from its state."""
         self._move_single_queue()
-        keys = {self._path_of(key).name: key for key in self._state}
+        key_by_folder = {self._path_of(key).name: key for key in self._state}
         repaired = 0
         for folder in list(self._path.glob("*")):
             names = [path.name for path in _priorities_in(folder)]
             if not names:
                 continue
-            # A folder created after the last save gets a provisional key until it is repaired.
-            key = keys.get(folder.name) or self._rename(folder)
+            # A folder created after the last save isn't in the state, and its name doesn't reveal
+            # its key. After it is repaired, its first request may.
+            key = key_by_folder.get(folder.name) or self._rename_to_provisional_key(folder)
             priorities = {int(name.rstrip("s")) for name in names}  # "s" is for start requests
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
             repaired += sum(self._repair(key, name) for name in names)
-            if folder.name not in keys:
+            if folder.name not in key_by_folder:
                 self._restore_key(key, folder)
         if repaired:
             text = "Repaired %d queues in JOBDIR that a killed process left incomplete"
@@ -123,9 +125,11 @@ class QueueFolder:
             folder.mkdir(exist_ok=True)
             path.rename(folder / path.name)
 
-    def _rename(self, folder: Path) -> str:
-        """Rename a folder whose name does not reveal its key, and return its new key."""
+    def _rename_to_provisional_key(self, folder: Path) -> str:
+        """Make up a key for a folder, rename the folder accordingly, and return the key."""
         for number in count(1):
+            # Use only the hash at the end of the name. Otherwise the key would become longer each
+            # time the folder is recovered.
             key = f"{folder.name[-32:]} (recovered {number})"
             if not self._path_of(key).exists():
                 break
@@ -135,19 +139,20 @@ class QueueFolder:
     def _restore_key(self, key: str, folder: Path) -> None:
         """Restore a folder's original key if its first request reveals it.
 
-        :param key: the provisional key that `_rename` gave the folder.
-        :param folder: the original path of the folder.
+        :param key: the provisional key.
+        :param folder: the original path of the folder. It contains a hash of the original key, so
+            it tells whether a guess is right.
         """
         request = self.peek(key)
         if request is None:
             return
         slot = slot_of(request)
         for origin in (Origin.of(request.url), None):
-            original = key_of(slot, origin)
-            if self._path_of(original) == folder:
+            guess = key_of(slot, origin)
+            if self._path_of(guess) == folder:
                 self._close(key)
                 self._path_of(key).rename(folder)
-                self._state[original] = self._state.pop(key)
+                self._state[guess] = self._state.pop(key)
                 return
 
     def _repair(self, key: str, name: str) -> bool:
@@ -177,7 +182,8 @@ class QueueFolder:
         with suppress(OSError):  # a third-party queue may not have a file
             path.rename(new)
         priority = int(name.rstrip("s"))
-        if not any((folder / each).exists() for each in (f"{priority}", f"{priority}s")):
+        has_files = (folder / f"{priority}").exists() or (folder / f"{priority}s").exists()
+        if not has_files:
             self._state[key] = [each for each in self._state.get(key, ()) if each != priority]
         text = "Cannot read requests of %s with priority %d, so they were moved to %s (%s)"
         logger.warning(text, key, -priority, new, error, extra=self._spider())
@@ -210,11 +216,15 @@ class QueueFolder:
         return queue
 
     def _close_others(self, key: str) -> None:
-        """Close the least recently used queues until the open ones are within the limit."""
-        kinds = 1 if key in self._without_start else 2
-        self._descriptors[key] = _DESCRIPTORS * kinds * max(1, len(self._state.get(key, ())))
+        """Close the least recently used queues until the open ones are within the limit.
+
+        :param key: the most recently used queue, which stays open. Its descriptors are counted.
+        """
+        priorities = max(1, len(self._state.get(key, ())))  # a new queue will have at least one
+        files = priorities if key in self._without_start else 2 * priorities
+        self._descriptors[key] = _DESCRIPTORS * files
         while len(self._open) > 1 and sum(self._descriptors.values()) > self._max_descriptors:
-            self._close(next(iter(self._open)))
+            self._close(next(iter(self._open)))  # the least recently used one
 
     def _load(self, key: str) -> ScrapyPriorityQueue:
         """Open a queue, leaving out any priorities that cannot be opened."""
@@ -230,10 +240,10 @@ class QueueFolder:
             return make(self._state.get(key, ()))
         except Exception as error:  # noqa: BLE001 - a damaged file, or a third-party queue
             _raise_if_descriptors_lack(error)
+        # Open the files one by one to find the damaged ones, then try again without them.
         for name in self._names(key):
             try:
-                kind = self._class_of(name)
-                build_from_crawler(kind, self._crawler, f"{path}/{name}").close()
+                build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - as above
                 _raise_if_descriptors_lack(error)
                 self._rename_damaged(key, name, error)
@@ -256,6 +266,7 @@ class QueueFolder:
         except Exception as error:  # noqa: BLE001 - the disk may be full
             text = "Cannot write all requests of %s to JOBDIR, so some may be lost (%s)"
             logger.error(text, key, error, extra=self._spider())
+            # The other files can still be closed. Repair cuts off a request written only partly.
             for downstream in (*queue.queues.values(), *start_queues(queue).values()):
                 with suppress(Exception):
                     downstream.close()
@@ -272,18 +283,17 @@ class QueueFolder:
     def push(self, key: str, request: Request) -> None:
         """Write a request.
 
-        queuelib's `LifoDiskQueue.peek` leaves the file position where the next `push` would
-        overwrite data. Closing the queue first prevents that.
-
         :raises OSError: no descriptors are left, or the file cannot be written.
         """
-        is_start = request.meta.get("is_start_request", False)
-        is_first_start = is_start and key in self._without_start
-        if key in self._open and (is_first_start or key in self._peeked):
+        # After a peek, queuelib's `LifoDiskQueue` would overwrite data, unless it is reopened.
+        if key in self._peeked:
             self._close(key)
-        if is_start:
+        is_start = request.meta.get("is_start_request", False)
+        if is_start and key in self._without_start:
             self._without_start.discard(key)
-        elif key not in self._state:
+            if key in self._open:  # reopen it with files for start requests
+                self._close(key)
+        elif not is_start and key not in self._state:  # a new queue
             self._without_start.add(key)
         self.use(key, lambda queue: queue.push(request))
         priorities = self._state.setdefault(key, [])
@@ -317,12 +327,14 @@ class QueueFolder:
         last_failure: tuple[str, int] | None = None
         while True:
             queue = self.use(key, lambda queue: queue)
-            before = next_queue(queue)
+            name_and_queue = next_queue(queue)
             request, error = self._try_pop(queue)
-            if request is not None or before is None:
+            if request is not None or name_and_queue is None:
                 return request
-            name, downstream = before
-            failure = (name, len(downstream)) if next_queue(queue) == before else None
+            name, downstream = name_and_queue
+            # The failed request is identified by its file and the number of requests left there. It
+            # is `None` if Scrapy's queue has moved on to another file, so this one is finished.
+            failure = (name, len(downstream)) if next_queue(queue) == name_and_queue else None
             is_unreadable = error is None or isinstance(error, (OSError, struct.error))
             is_damaged = failure is not None and (is_unreadable or failure == last_failure)
             last_failure = failure
@@ -345,8 +357,8 @@ class QueueFolder:
         try:
             return queue.pop(), None
         except Exception as error:
-            if lacks_descriptors(error):
-                self.flush()
+            if lacks_descriptors(error):  # for the next file of a FIFO queue
+                self.flush()  # so that the next call can open it
                 raise
             return None, error
 
@@ -362,13 +374,15 @@ class QueueFolder:
     # The state.
 
     def save(self) -> None:
-        """Close all queues, so that their files are complete, and write the state.
+        """Write everything to disk, so that a later crawl can resume even after SIGKILL.
 
-        A thread writes the state. If it is still busy with the previous one, the next call does it.
+        A file is complete only when it is closed. Queues are reopened when they are needed.
         """
         self.flush()
+        # A thread writes the state, because it may be large. If the previous thread is still busy,
+        # the next call will write it.
         if self._writer is None or not self._writer.is_alive():
-            state = dict(self._state)
+            state = dict(self._state)  # the thread must not iterate over a dict that changes
             self._writer = threading.Thread(target=self._write, args=(state,), daemon=True)
             self._writer.start()
 
@@ -384,7 +398,7 @@ class QueueFolder:
 
         Use `json.dump`, which writes in chunks, because one long call would block the event loop.
         """
-        path = self._path / "active.json"
+        path = self._path / "active.json"  # where Scrapy's scheduler looks for it
         new = path.with_suffix(".json.new")
         try:
             with new.open("w", encoding="utf-8") as file:
@@ -392,45 +406,6 @@ class QueueFolder:
             new.replace(path)
         except OSError as error:
             logger.warning("Cannot write the state of the queue to JOBDIR (%s)", error)
-
-
-class QueueOnDisk:
-    """One of Scrapy's disk queues. It is closed while others need its file descriptors.
-
-    :param key: its key in the scheduler's state. The folder name is derived from it.
-    """
-
-    def __init__(self, folder: QueueFolder, key: str) -> None:
-        self._folder = folder
-        self._key = key
-
-    def push(self, request: Request) -> None:
-        """Write a request.
-
-        :raises ValueError: the request cannot be written, so Scrapy keeps it in memory.
-        """
-        try:
-            self._folder.push(self._key, request)
-        except OSError as error:  # no descriptors are left, or the disk is full
-            raise ValueError(str(error)) from error
-
-    def pop(self) -> Request | None:
-        """Remove and return the next request, or return `None` if there is none.
-
-        :raises OSError: no file descriptors are left.
-        """
-        return self._folder.pop(self._key)
-
-    def peek(self) -> Request | None:
-        """Return the request that `pop` would return next, or `None` if it cannot be read."""
-        return self._folder.peek(self._key)
-
-    def __len__(self) -> int:
-        return self._folder.use(self._key, len)
-
-    def close(self) -> None:
-        """Remove the queue, which is empty by now."""
-        self._folder.remove(self._key)
 
 
 def _priorities_in(folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakSet
 
 from scrapy import Request
@@ -67,7 +67,7 @@ class QueuedOrigin:
     """An origin with requests in the scheduler.
 
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
-    :param parts: the parts that contain its requests, by queue and slot.
+    :param parts: each `QueuePart` that contains its requests, by queue and slot.
     :param size: total number of requests in all parts.
     :param state: the state, set by `Gate.wait`.
     :param parked: the parts that are parked until the origin is woken.
@@ -78,7 +78,7 @@ class QueuedOrigin:
     """
 
     origin: Origin | None
-    parts: dict[tuple[object, str], Part] = field(default_factory=dict)
+    parts: dict[tuple[object, str], Any] = field(default_factory=dict)
     size: int = 0
     state: State = State.READY
     parked: list[Part] = field(default_factory=list)
@@ -126,100 +126,102 @@ class Gate:
     # Called by the queues.
 
     def queued_origin(self, request: Request) -> QueuedOrigin:
-        """Return a request's queued origin. If robots.txt doesn't apply, it is the `None` entry."""
+        """Return a request's queued origin, and create it if necessary.
+
+        If robots.txt doesn't apply to the request, it is the `None` entry.
+        """
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
             origin = self._origin_of(request)
-        queued = self.origins.get(origin)
-        if queued is None:
-            queued = self.origins[origin] = QueuedOrigin(origin)
-        return queued
+        queued_origin = self.origins.get(origin)
+        if queued_origin is None:
+            queued_origin = self.origins[origin] = QueuedOrigin(origin)
+        return queued_origin
 
-    def wait(self, queued: QueuedOrigin, peek: Peek) -> float | None:
+    def wait(self, queued_origin: QueuedOrigin, peek: Peek) -> float | None:
         """Decide when an origin's next request may be handed out.
 
         :param peek: returns that request. A fetch uses its proxy, address and account.
         :returns: 0 to hand it out now, the seconds to park it, or `None` to park it until woken.
         """
-        # 1. robots.txt doesn't apply.
-        # 2. A fetch is in progress or waiting for a free slot. The origin is woken afterwards.
-        # 3. The site is paced, and its turn has not come. A fetch needs the turn, too.
-        # 4. The file is not known, so it has to be fetched first.
-        origin = queued.origin
+        origin = queued_origin.origin
         service = self._service
-        if origin is None or service is None:
+        if origin is None or service is None:  # robots.txt doesn't apply
             return 0.0
-        if queued.state is State.NO_ROOM:
+        if queued_origin.state is State.NO_ROOM:  # `_on_room` will check it again
             return None
-        if service.pending.get(origin) is not None:
-            queued.state = State.FETCHING
+        if service.pending.get(origin) is not None:  # `fetch_ended` will wake it
+            queued_origin.state = State.FETCHING
             return None
+        # A fetch needs the site's turn, too, so this is checked before starting one.
         seconds = self._throttle.due(origin) if self._throttle.sites else 0.0
-        if seconds != 0:
-            queued.state = State.PACED
+        if seconds != 0:  # including `None`
+            queued_origin.state = State.PACED
             return seconds
-        queued.state = State.READY
+        queued_origin.state = State.READY
         if service.is_known(origin):
             return 0.0
-        return self._fetch_first(queued, peek, service, origin)
+        return self._decide_without_file(queued_origin, peek, service, origin)
 
-    def _fetch_first(
-        self, queued: QueuedOrigin, peek: Peek, service: RobotsService, origin: Origin
+    def _decide_without_file(
+        self, queued_origin: QueuedOrigin, peek: Peek, service: RobotsService, origin: Origin
     ) -> float | None:
-        """Start a fetch, or wait until there is room for one.
+        """Decide about an origin whose file is not known. Usually, start a fetch.
 
         :returns: 0 if the next request can be handed out without a fetch, otherwise `None`.
         """
-        # After a fetch, one request is handed out in any case. Otherwise, an origin whose file is
-        # stale at once would be fetched forever.
-        if not queued.just_fetched and not service.pending.has_room():
-            queued.state = State.NO_ROOM
-            service.pending.when_room(partial(self._on_room, queued, peek))
+        # If the origin was just fetched, its next request usually doesn't need any room.
+        if not queued_origin.just_fetched and not service.pending.has_room():
+            queued_origin.state = State.NO_ROOM
+            service.pending.when_room(partial(self._on_room, queued_origin, peek))
             return None
         request = peek()
-        if queued.just_fetched and (
-            request is None or service.routes.of(request) == queued.fetched_route
-        ):
+        # After each fetch, hand out one request for its route, even if the file is already stale.
+        # Otherwise we might fetch it forever.
+        if queued_origin.just_fetched and request is None:  # it can't be read, so assume its route
+            return 0.0
+        if queued_origin.just_fetched and service.routes.of(request) == queued_origin.fetched_route:
             return 0.0
         # If its route has failed, hand out the request, and the middleware will drop it.
         if request is not None and service.known(origin, request, counted=False) is not None:
             return 0.0
-        queued.state = State.FETCHING
+        queued_origin.state = State.FETCHING
         service.fetch(origin, request)
         return None
 
-    def _on_room(self, queued: QueuedOrigin, peek: Peek) -> None:
+    def _on_room(self, queued_origin: QueuedOrigin, peek: Peek) -> None:
         """Check an origin again now that there is room for its fetch."""
-        queued.state = State.READY
-        must_wait = False
+        queued_origin.state = State.READY
+        is_woken_later = False
         try:
-            must_wait = self.wait(queued, peek) is None
+            is_woken_later = self.wait(queued_origin, peek) is None  # usually, it starts a fetch
         finally:
-            # The file may have been fetched for a request outside the scheduler in the meantime.
-            # Also wake the origin after an error, because its requests would wait forever.
-            if not must_wait:
-                self.wake(queued.origin)
+            # If it didn't start one, for instance because a request outside the scheduler needed
+            # the same file, or because of an error, nothing else would wake the origin.
+            if not is_woken_later:
+                self.wake(queued_origin.origin)
 
-    def hand_out(self, request: Request, queued: QueuedOrigin) -> None:
+    def hand_out(self, request: Request, queued_origin: QueuedOrigin) -> None:
         """Record that a request is leaving the scheduler, and take its site's turn."""
-        if queued.origin is None or self._service is None:
+        if queued_origin.origin is None or self._service is None:
             return
-        queued.just_fetched = False
+        queued_origin.just_fetched = False
         self.handed_out.add(request)
         if self._throttle.sites:
-            self._throttle.take(request, queued.origin)
+            self._throttle.take(request, queued_origin.origin)
 
-    def forget(self, queued: QueuedOrigin) -> None:
-        """Forget an origin that no longer has requests in the scheduler."""
-        if queued.origin is not None and not queued.parts and queued.state is not State.NO_ROOM:
-            self.origins.pop(queued.origin, None)
+    def forget(self, queued_origin: QueuedOrigin) -> None:
+        """Forget an origin if it no longer has requests in the scheduler."""
+        is_in_line = queued_origin.state is State.NO_ROOM  # `_on_room` will be called with it
+        if queued_origin.origin is not None and not queued_origin.parts and not is_in_line:
+            self.origins.pop(queued_origin.origin, None)
 
     # Parking and waking.
 
-    def park(self, part: Part, queued: QueuedOrigin, seconds: float | None) -> None:
+    def park(self, part: Part, queued_origin: QueuedOrigin, seconds: float | None) -> None:
         """Park a part for the seconds returned by `wait`, or until its origin is woken."""
         if seconds is None:
-            queued.parked.append(part)
+            queued_origin.parked.append(part)
             return
         seconds = min(seconds, _MAX_PARKED)
         heapq.heappush(self.timed, (self._clock() + seconds, next(self._numbers), part))
@@ -227,13 +229,13 @@ class Gate:
 
     def wake(self, origin: Origin | None) -> None:
         """Unpark an origin's parts, because they may not have to wait any longer."""
-        queued = self.origins.get(origin)
-        if queued is not None:
-            if queued.state is not State.NO_ROOM:
-                queued.state = State.READY
-            parked, queued.parked = queued.parked, []
+        queued_origin = self.origins.get(origin)
+        if queued_origin is not None:
+            if queued_origin.state is not State.NO_ROOM:  # it remains in line for a fetch
+                queued_origin.state = State.READY
+            parked, queued_origin.parked = queued_origin.parked, []
             _unpark_all(parked)
-            self.forget(queued)
+            self.forget(queued_origin)
         wake_engine(self._crawler)
 
     def wake_due(self) -> None:
@@ -252,18 +254,19 @@ class Gate:
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
-        if is_closing(self._crawler):  # its requests stay in the scheduler
+        if is_closing(self._crawler):  # count its requests before they become READY
             self.count_waiting()
-        queued = self.origins.get(fetch.origin)
-        if queued is not None:
-            queued.state = State.READY  # even if the fetch was for a request outside the scheduler
-            queued.just_fetched = True
-            queued.fetched_route = fetch.route
+        queued_origin = self.origins.get(fetch.origin)
+        if queued_origin is not None:
+            # This ends NO_ROOM, too, if the fetch was for a request outside the scheduler.
+            queued_origin.state = State.READY
+            queued_origin.just_fetched = True
+            queued_origin.fetched_route = fetch.route
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:
         """Prepare a request that was handed out for its return to the scheduler."""
-        self.count_waiting()
+        self.count_waiting()  # this request isn't included, because it left the scheduler
         self.waiting_at_close = (self.waiting_at_close or 0) + 1
         skip_filter(request)
         return request
@@ -283,37 +286,38 @@ class Gate:
         """Yield each fetch that queued requests are waiting for, and the number of requests."""
         if self._service is None:
             return
-        for queued in self.origins.values():
-            # Check this first, because there may be many origins, but few are in this state.
-            if queued.state is not State.FETCHING or queued.origin is None or not queued.size:
+        for origin, queued_origin in self.origins.items():
+            # Check the state first, because there may be many origins, but few are in this state.
+            if queued_origin.state is not State.FETCHING or origin is None:
                 continue
-            fetch = self._service.pending.get(queued.origin)
-            if fetch is not None:
-                yield queued.size, fetch
+            fetch = self._service.pending.get(origin)
+            if fetch is not None and queued_origin.size:
+                yield queued_origin.size, fetch
 
     def paced(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a turn, and their number."""
         for origin in self._throttle.sites:
-            queued = self.origins.get(origin)
-            if queued is None or queued.state in (State.FETCHING, State.NO_ROOM):
+            queued_origin = self.origins.get(origin)
+            # A paced origin is PACED, or READY for a moment after it is woken.
+            if queued_origin is None or queued_origin.state in (State.FETCHING, State.NO_ROOM):
                 continue
-            if queued.size and self._throttle.sites.interval(origin):
-                yield origin, queued.size
+            if queued_origin.size and self._throttle.sites.interval(origin):
+                yield origin, queued_origin.size
 
     def count_waiting(self) -> None:
-        """Count the requests that are waiting when the crawl begins to close."""
+        """Set `waiting_at_close` when the crawl begins to close. Later calls have no effect."""
         if self.waiting_at_close is not None:
             return
-        ready = State.READY  # there may be very many origins
+        ready = State.READY  # a local variable is faster, and there may be very many origins
         self.waiting_at_close = sum(
             [queued.size for queued in self.origins.values() if queued.state is not ready]
         )
-        # A response may have just woken a paced origin.
+        # A response may have just woken a paced origin, so it is READY, but still has to wait.
         sites = self._throttle.sites
         for origin in sites:
-            queued = self.origins.get(origin)
-            if queued is not None and queued.state is ready and sites.interval(origin):
-                self.waiting_at_close += queued.size
+            queued_origin = self.origins.get(origin)
+            if queued_origin and queued_origin.state is ready and sites.interval(origin):
+                self.waiting_at_close += queued_origin.size
 
 
 def _unpark_all(parts: list[Part]) -> None:

@@ -3,7 +3,7 @@
 It uses one of Scrapy's own priority queues for each downloader slot and origin, plus one per slot
 for requests that aren't subject to robots.txt. Each of them is a "part" (`QueuePart`). A request is
 handed out only if `Gate.wait` allows it. Otherwise its part is parked, which means that it is
-skipped until it is woken. Disk queues are in `disk.py`.
+skipped until it is woken. The files of disk queues are managed in `disk.py`.
 """
 
 import logging
@@ -19,13 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc._scrapy import page_counter, peek, wake_engine
-from scrapy_robots_rfc.scheduling.disk import (
-    NO_ORIGIN,
-    QueueFolder,
-    QueueOnDisk,
-    key_of,
-    lacks_descriptors,
-)
+from scrapy_robots_rfc.scheduling.disk import NO_ORIGIN, QueueFolder, key_of, lacks_descriptors
 from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of, restore_filter
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
@@ -40,19 +34,59 @@ MAX_DISK_PEEKS = 4
 _RETRY_DELAY = 1.0
 
 
+class QueueOnDisk:
+    """One of Scrapy's disk queues. It is closed while others need its file descriptors.
+
+    :param key: its key in the scheduler's state. The folder name is derived from it.
+    """
+
+    def __init__(self, folder: QueueFolder, key: str) -> None:
+        self._folder = folder
+        self._key = key
+
+    def push(self, request: Request) -> None:
+        """Write a request.
+
+        :raises ValueError: the request cannot be written, so Scrapy keeps it in memory.
+        """
+        try:
+            self._folder.push(self._key, request)
+        except OSError as error:  # no descriptors are left, or the disk is full
+            raise ValueError(str(error)) from error
+
+    def pop(self) -> Request | None:
+        """Remove and return the next request, or return `None` if there is none.
+
+        :raises OSError: no file descriptors are left.
+        """
+        return self._folder.pop(self._key)
+
+    def peek(self) -> Request | None:
+        """Return the request that `pop` would return next, or `None` if it cannot be read."""
+        return self._folder.peek(self._key)
+
+    def __len__(self) -> int:
+        return self._folder.use(self._key, len)
+
+    def close(self) -> None:
+        """Remove the queue, which is empty by now."""
+        self._folder.remove(self._key)
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class QueuePart:
     """Requests for a single origin in one downloader slot.
 
     :param owner: the queue that the part belongs to.
     :param slot: the name of the slot.
+    :param queued_origin: the gate's state of the origin. It counts all parts of the origin.
     :param queue: one of Scrapy's priority queues.
     :param size: number of requests in it.
     """
 
     owner: "OriginPriorityQueue"
     slot: str
-    origin: QueuedOrigin
+    queued_origin: QueuedOrigin
     queue: ScrapyPriorityQueue | QueueOnDisk
     size: int = 0
 
@@ -63,7 +97,7 @@ class QueuePart:
     def add_to_size(self, count: int) -> None:
         """Count added requests, or removed ones if the count is negative."""
         self.size += count
-        self.origin.size += count
+        self.queued_origin.size += count
         self.owner.size += count
 
 
@@ -129,19 +163,21 @@ class OriginPriorityQueue:
 
         :raises ValueError: the request cannot be written to disk.
         """
-        restore_filter(request)
+        restore_filter(request)  # a returned request has passed the dupefilter by now
         part = self._part_for(request)
         part.queue.push(request)
         part.add_to_size(1)
 
     def _part_for(self, request: Request) -> QueuePart:
         """Return the part for a request's origin and slot. Create it if necessary."""
-        queued = self._gate.queued_origin(request)
+        queued_origin = self._gate.queued_origin(request)
         slot = slot_of(request)
-        part = queued.parts.get((self, slot))
-        return part if isinstance(part, QueuePart) else self._new_part(slot, queued)
+        part: QueuePart | None = queued_origin.parts.get((self, slot))
+        return self._new_part(slot, queued_origin) if part is None else part
 
-    def _new_part(self, slot: str, queued: QueuedOrigin, key: str | None = None) -> QueuePart:
+    def _new_part(
+        self, slot: str, queued_origin: QueuedOrigin, key: str | None = None
+    ) -> QueuePart:
         """Create a part for an origin, and put it last in its slot.
 
         :param key: identifies the part in the scheduler's state and names its folder. If it is
@@ -151,9 +187,9 @@ class OriginPriorityQueue:
         if self._disk is None:
             queue = self._make_queue("")
         else:
-            queue = QueueOnDisk(self._disk, key or key_of(slot, queued.origin))
-        part = QueuePart(self, slot, queued, queue)
-        queued.parts[self, slot] = part
+            queue = QueueOnDisk(self._disk, key or key_of(slot, queued_origin.origin))
+        part = QueuePart(self, slot, queued_origin, queue)
+        queued_origin.parts[self, slot] = part
         if slot not in self._ready:
             self._ready[slot] = []
             self._slots.append(slot)
@@ -161,13 +197,16 @@ class OriginPriorityQueue:
         return part
 
     def _resume(self, key: str) -> None:
-        """Restore a part by its key in the state."""
-        slot, _, name = key.rpartition(" ")
-        queued = self._gate.queued_origin(Request(f"{name}/" if "://" in name else "data:,"))
-        if queued.origin is None and name != NO_ORIGIN:  # Scrapy's own queue has other keys
+        """Restore a part by its key in the state (see `key_of`)."""
+        slot, _, origin_text = key.rpartition(" ")
+        # The gate expects a request. The second URL doesn't have an origin.
+        url = f"{origin_text}/" if "://" in origin_text else "data:,"
+        queued_origin = self._gate.queued_origin(Request(url))
+        if queued_origin.origin is None and origin_text != NO_ORIGIN:
+            # Scrapy's own queue uses only the slot as a key. Or the scheme is no longer obeyed.
             slot = key
-            queued = self._unsorted
-        part = self._new_part(slot, queued, key)
+            queued_origin = self._unsorted
+        part = self._new_part(slot, queued_origin, key)
         part.add_to_size(len(part.queue))
 
     # Removing requests.
@@ -178,7 +217,7 @@ class OriginPriorityQueue:
         Each call checks a limited number of parts. If there are more, it wakes the engine, so that
         the engine calls it again.
         """
-        if not (self.size or self._slots):
+        if not (self.size or self._slots):  # if only `_slots` is left, it has empty parts to remove
             return None
         if self._gate.timed:
             self._gate.wake_due()
@@ -190,12 +229,12 @@ class OriginPriorityQueue:
             if self._peeks >= max_peeks:
                 break
             part = self._ready[self._next_slot()][0]
-            seconds: float | None = 0.0
-            if part.size:  # `_take` removes a part without requests
-                seconds = self._gate.wait(part.origin, partial(self._peek, part))
-            if seconds != 0:
+            seconds: float | None = 0.0  # an empty part is removed below, so it must not be parked
+            if part.size:
+                seconds = self._gate.wait(part.queued_origin, partial(self._peek, part))
+            if seconds != 0:  # including `None`
                 self._park(part, seconds)
-            elif part.origin is self._unsorted:
+            elif part.queued_origin is self._unsorted:
                 self._sort_next(part)
             else:
                 request = self._take(part)
@@ -211,7 +250,7 @@ class OriginPriorityQueue:
             return best
         fewest = self._pages_under_way(best)
         for slot in islice(self._slots, 1, MAX_LOOKS):
-            if not fewest:
+            if fewest == 0:  # no slot can have fewer
                 break
             pages = self._pages_under_way(slot)
             if pages < fewest:
@@ -225,19 +264,20 @@ class OriginPriorityQueue:
         return part.queue.peek() if isinstance(part.queue, QueueOnDisk) else peek(part.queue)
 
     def _take(self, part: QueuePart) -> Request | None:
-        """Remove a request from a part, or return `None` if another part has to be tried.
+        """Hand out a part's next request, or return `None` if another part has to be tried.
 
-        An empty part is removed.
+        The part is then the last one in its slot, or removed if it is empty. If no file descriptors
+        are left, it is parked instead.
         """
-        request = self._read(part)
-        if request is None and part.size:  # no file descriptors left for it
+        request = self._pop_from(part)
+        if request is None and part.size:  # see `_pop_from`
             self._park(part, _RETRY_DELAY)
             return None
-        self._move_to_end(part)
+        self._move_back_or_remove(part)
         if request is not None:
-            self._gate.hand_out(request, part.origin)
-        if not part.origin.parts:
-            self._gate.forget(part.origin)
+            self._gate.hand_out(request, part.queued_origin)
+        if not part.queued_origin.parts:
+            self._gate.forget(part.queued_origin)
         return request
 
     def _sort_next(self, part: QueuePart) -> None:
@@ -245,32 +285,37 @@ class OriginPriorityQueue:
 
         It is written there before it is removed here, so that it isn't lost if the disk is full.
         """
-        request = self._peek(part) if part.size else None
-        if request is not None and not self._is_copied(request):
+        peeked = self._peek(part) if part.size else None
+        if peeked is not None and not self._try_to_copy(peeked):  # the disk is full
             self._park(part, _RETRY_DELAY)
             return
-        removed = self._read(part)
-        if removed is None and part.size:  # no file descriptors are left
+        popped = self._pop_from(part)
+        if popped is None and part.size:  # see `_pop_from`
             self._park(part, _RETRY_DELAY)
             return
-        if request is None and removed is not None:  # the queue doesn't support `peek`
-            self.push(removed)
-        self._move_to_end(part)
+        if peeked is None and popped is not None:
+            # It wasn't copied above, because its queue class doesn't support `peek`.
+            self.push(popped)
+        self._move_back_or_remove(part)
 
-    def _is_copied(self, request: Request) -> bool:
-        """Write a request to the part for its origin. Return whether it is now on disk."""
+    def _try_to_copy(self, request: Request) -> bool:
+        """Write a request to the part for its origin, and return whether it is now on disk.
+
+        Writes are buffered, so a full disk may only be noticed when the files are closed. Closing
+        doesn't raise an error, but then the queue is not longer than before.
+        """
         assert self._disk is not None
         part = self._part_for(request)
         try:
-            before = len(part.queue)
+            length_before = len(part.queue)
             self.push(request)
             self._disk.flush()
-            if len(part.queue) > before:
+            if len(part.queue) > length_before:
                 return True
         except Exception as error:  # noqa: BLE001 - each queue class raises its own errors
             self._log_full(error)
             return False
-        part.add_to_size(-1)  # the write was buffered, and failed at the end
+        part.add_to_size(-1)  # `push` has counted it
         return False
 
     def _log_full(self, error: Exception) -> None:
@@ -279,20 +324,25 @@ class OriginPriorityQueue:
             text = "Cannot write requests of a previous run back to JOBDIR, so they wait (%s)"
             logger.error(text, error, extra={"spider": self._crawler.spider})
 
-    def _read(self, part: QueuePart) -> Request | None:
-        """Pop a request from Scrapy's queue. Also return `None` if no file descriptors are left."""
+    def _pop_from(self, part: QueuePart) -> Request | None:
+        """Pop a request from Scrapy's queue, and update the size.
+
+        :returns: `None` if the queue is empty, so its size is 0 now, or if no file descriptors are
+            left, so its size is unchanged.
+        """
         try:
             request = part.queue.pop()
         except OSError as error:
             if lacks_descriptors(error):
                 return None
             raise
-        # A killed process may have left fewer requests on disk than it had counted.
+        # A killed process may have left fewer requests on disk than it had counted, so an empty
+        # queue sets the size to 0.
         part.add_to_size(-part.size if request is None else -1)
         return request
 
-    def _move_to_end(self, part: QueuePart) -> None:
-        """Put a part last in its slot, and the slot last. Remove the part if it is empty."""
+    def _move_back_or_remove(self, part: QueuePart) -> None:
+        """Put a part last in its slot, or remove it if it is empty. Also put the slot last."""
         ready = self._ready[part.slot]
         ready.remove(part)
         self._slots.remove(part.slot)
@@ -301,7 +351,7 @@ class OriginPriorityQueue:
         else:
             if self._disk is not None:
                 part.queue.close()
-            del part.origin.parts[self, part.slot]
+            del part.queued_origin.parts[self, part.slot]
         if ready:
             self._slots.append(part.slot)
         else:
@@ -314,7 +364,7 @@ class OriginPriorityQueue:
         if not ready:
             del self._ready[part.slot]
             self._slots.remove(part.slot)
-        self._gate.park(part, part.origin, seconds)
+        self._gate.park(part, part.queued_origin, seconds)
 
     def unpark(self, part: QueuePart) -> None:
         """Put a parked part first in its slot."""
@@ -329,10 +379,10 @@ class OriginPriorityQueue:
         """Remove and return all requests when the crawl closes."""
         self._gate.count_waiting()
         taken = []
-        for queued in self._gate.origins.values():
-            for part in queued.parts.values():
-                if isinstance(part, QueuePart) and part.owner is self:
-                    while (request := self._read(part)) is not None:
+        for queued_origin in self._gate.origins.values():
+            for part in queued_origin.parts.values():
+                if part.owner is self:  # the scheduler may have other queues
+                    while (request := self._pop_from(part)) is not None:
                         taken.append(request)
         return taken
 

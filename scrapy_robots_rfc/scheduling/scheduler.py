@@ -61,16 +61,13 @@ class _Parking:
         self._crawler: Crawler = spider.crawler
         self._parked = OriginPriorityQueue(self._crawler, load_object(_IN_MEMORY), "")
         self._gate: Gate = gate_of(self._crawler)
-        self._logged = False
+        self._logged_maximum = False
         open_scheduler = getattr(super(), "open", None)
         return None if open_scheduler is None else open_scheduler(spider)
 
     def has_pending_requests(self) -> bool:
         """Return whether any requests are waiting."""
-        if len(self._parked):
-            return True
-        has_pending: bool = super().has_pending_requests()  # type: ignore[misc]
-        return has_pending
+        return bool(len(self._parked) or super().has_pending_requests())  # type: ignore[misc]
 
     def next_request(self) -> Request | None:
         """Return a request that may be handed out now, or `None`.
@@ -80,33 +77,38 @@ class _Parking:
         """
         request = self._parked.pop()
         if request is None:
-            request = self._next_unparked()
+            request = self._take_from_scheduler()
         if request is None:
             # This call sets the wake-up times for the requests that were just parked. Otherwise,
             # they would wait until something else calls this method.
             request = self._parked.pop()
         return request
 
-    def _next_unparked(self) -> Request | None:
-        """Return a request from the user's scheduler, and park those that have to wait."""
+    def _take_from_scheduler(self) -> Request | None:
+        """Take requests from the user's scheduler until one may be handed out. Park the others.
+
+        :returns: that request, or `None` if there is none, or too many are parked.
+        """
         for _ in range(MAX_LOOKS):
             request: Request | None = super().next_request()  # type: ignore[misc]  # as above
             if request is None:
                 return None
             restore_filter(request)
-            queued = self._gate.queued_origin(request)
-            has_parked = bool(queued.parts)  # if so, this request isn't the next one for its origin
-            if not has_parked and self._gate.wait(queued, partial(_peeked, request)) == 0:
-                self._gate.hand_out(request, queued)
-                self._gate.forget(queued)  # unless other requests of this origin are parked
+            queued_origin = self._gate.queued_origin(request)
+            # Requests of the same origin that are already parked come first.
+            is_next = not queued_origin.parts
+            if is_next and self._gate.wait(queued_origin, partial(_itself, request)) == 0:
+                self._gate.hand_out(request, queued_origin)
+                self._gate.forget(queued_origin)
                 return request
             if len(self._parked) >= self.max_parked:
-                self._log_bound()
+                self._log_maximum()
                 self._return(request)
-                self._gate.forget(queued)
+                self._gate.forget(queued_origin)
                 return None
             self._parked.push(request)
-        wake_engine(self._crawler)  # there may be more, and other events come first
+        # Continue in the next call, so that the loop doesn't block other events for too long.
+        wake_engine(self._crawler)
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
@@ -120,7 +122,7 @@ class _Parking:
         return closed
 
     def _return(self, request: Request) -> None:
-        """Return a request to the user's scheduler."""
+        """Return a request to the user's scheduler, bypassing its dupefilter."""
         skip_filter(request)
         text = "Lost %s, because the scheduler did not take it back"
         extra = {"spider": self._spider}
@@ -129,18 +131,20 @@ class _Parking:
                 logger.error(text, request, extra=extra)
         except Exception:
             logger.exception(text, request, extra=extra)
+        # The scheduler may keep this object. If it stored a copy, `_take_from_scheduler` restores
+        # the copy.
         restore_filter(request)
 
-    def _log_bound(self) -> None:
+    def _log_maximum(self) -> None:
         """Warn once that the maximum number of parked requests was reached."""
-        if self._logged:
+        if self._logged_maximum:
             return
-        self._logged = True
+        self._logged_maximum = True
         text = "%d requests are parked in memory, which is the maximum, so more are returned to %s"
         name = type(self).__name__
         logger.warning(text, len(self._parked), name, extra={"spider": self._spider})
 
 
-def _peeked(request: Request) -> Request:
-    """Return an origin's next request, which is the one just returned by the user's scheduler."""
+def _itself(request: Request) -> Request:
+    """Return the given request. `Gate.wait` expects a function that peeks at the next request."""
     return request

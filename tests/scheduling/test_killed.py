@@ -18,7 +18,8 @@ from queuelib.queue import FifoDiskQueue, LifoDiskQueue
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk
+from scrapy_robots_rfc.scheduling.disk import QueueFolder
+from scrapy_robots_rfc.scheduling.queue import QueueOnDisk
 from scrapy_robots_rfc.scheduling.repair import repair
 from tests.support.killed_queue import KINDS, open_folder
 

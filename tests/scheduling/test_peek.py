@@ -15,7 +15,8 @@ from scrapy.squeues import (
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._scrapy import peek
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk
+from scrapy_robots_rfc.scheduling.disk import QueueFolder
+from scrapy_robots_rfc.scheduling.queue import QueueOnDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

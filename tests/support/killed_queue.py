@@ -15,7 +15,8 @@ from typing import Any
 from scrapy import Request, Spider, squeues
 from scrapy.utils.test import get_crawler
 
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, QueueOnDisk
+from scrapy_robots_rfc.scheduling.disk import QueueFolder
+from scrapy_robots_rfc.scheduling.queue import QueueOnDisk
 
 #: The classes for requests, and for start requests.
 KINDS: dict[str, tuple[type[Any], type[Any]]] = {
