@@ -5,6 +5,7 @@ request (`take`). The middleware takes turns for other requests (`admit`, then `
 request keeps its turn until it is answered. Sites and intervals are in `paced_sites.py`.
 """
 
+import logging
 import math
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,11 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.paced_sites import OwnTurns, PacedSite, PacedSites
 from scrapy_robots_rfc.settings import Settings
+
+#: Seconds after which a middleware loses the turn of a request that it holds back.
+MAX_HELD = 10.0
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Throttle:
@@ -54,6 +60,7 @@ class Throttle:
         self._timer: Cancellable | None = None
         self._wake_at = math.inf
         self._added_seconds = 0.0
+        self._has_warned = False
 
     # Paced sites.
 
@@ -211,6 +218,33 @@ class Throttle:
             self.release(request)
         return bool(ended)
 
+    def _release_held(self) -> None:
+        """Release the turns of requests that a middleware holds back while others wait for them.
+
+        The middleware may be waiting for one of the others, for example for a login page, and then
+        none of them would ever be sent.
+        """
+        for origin in set(self.waiting.values()):
+            site = self.sites.get(origin)
+            since = None if site is None else site.waiting_since
+            if site is None or since is None or self.clock() - since < MAX_HELD:
+                continue
+            sent = _scrapy.requests_in_downloader(self._crawler)
+            for request in [each for each in site.clock.outstanding if each not in sent]:
+                self._warn_of_held(origin)
+                self.release(request)
+
+    def _warn_of_held(self, origin: Origin) -> None:
+        """Warn, once per crawl, that an interval may not be kept."""
+        if not self._has_warned:
+            self._has_warned = True
+            text = (
+                "A middleware has held a request to %s for over %g s, and other requests are "
+                "waiting for its turn. To avoid a deadlock, they are sent now, perhaps faster than "
+                "the Crawl-delay allows. Further cases are not logged"
+            )
+            logger.warning(text, origin, MAX_HELD, extra={"spider": self._crawler.spider})
+
     # Waking.
 
     def wake_in(self, seconds: float) -> None:
@@ -237,6 +271,7 @@ class Throttle:
     def tick(self) -> None:
         """Release the turns of finished requests, and stop all waits when the spider closes."""
         self._release_ended()
+        self._release_held()
         if self.waiting and _scrapy.is_closing(self._crawler):
             self._wake_crawl()
 

@@ -16,7 +16,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import robots_service
-from tests.support.crawling import Pages, at_once, crawl
+from scrapy_robots_rfc.scheduling import throttle
+from tests.support.crawling import SETTINGS, Pages, at_once, crawl
 from tests.support.site import Reply, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
 
@@ -312,3 +313,36 @@ async def test_file_that_runs_out_while_images_wait(site: Clocked) -> None:
     assert result.outcomes == {str(number): 200 for number in range(6)}
     assert site.fetches > 1
     assert min(gaps(site)) >= DELAY
+
+
+class LogsInFirst:
+    """A middleware that requests a login page before it lets the first page through."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+        self.has_begun = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> Any:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        """Log in."""
+        if not self.has_begun and not request.url.endswith("/robots.txt"):
+            self.has_begun = True
+            login = Request(request.url.replace("/0", "/login"))
+            await self.crawler.engine.download_async(login)
+
+
+@ensureDeferred
+async def test_middleware_that_logs_in_first(
+    site: Clocked, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A middleware that holds a page's turn while it requests another page doesn't wait forever."""
+    monkeypatch.setattr(throttle, "MAX_HELD", DELAY)
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], LogsInFirst: 700}
+    settings = {"DOWNLOADER_MIDDLEWARES": middlewares, "CLOSESPIDER_TIMEOUT": 10}
+    result = await crawl(urls(site, 3), settings)
+    assert fetched(result) == 3
+    assert sorted(site.pages) == ["/0", "/1", "/2", "/login"]
+    assert caplog.text.count("A middleware has held a request to") == 1
