@@ -161,8 +161,15 @@ def page_counter(crawler: Crawler) -> Callable[[str], int]:
 
 def requests_in_downloader(crawler: Crawler) -> list[Request]:
     """Return the requests in downloader slots. They have passed all middlewares."""
-    slots = _slots(crawler).values()
-    return [request for slot in slots for request in _get(crawler, slot, "Slot.active") or ()]
+    slots = _slots(crawler)
+    active = _get(crawler, _downloader(crawler), "Downloader.active")
+    if active is None:
+        names = set(slots)
+    else:  # a broad crawl has thousands of slots, and most of them are empty
+        names = {request.meta.get("download_slot") for request in active}.intersection(slots)
+    return [
+        request for name in names for request in _get(crawler, slots[name], "Slot.active") or ()
+    ]
 
 
 def slot_delay(crawler: Crawler, slot: str) -> float:
