@@ -20,7 +20,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import CloseSpider
 
-from bench.crawling import MODES, OURS, SETTINGS
+from bench.crawling import MODES, OFF, OURS, SETTINGS
 from bench.processes import call
 from bench.report import table
 from bench.sites import Sites, serving
@@ -40,6 +40,7 @@ class Crawl:
     :param measured: URLs of the measured pages.
     :param slot: the downloader slot of all pages, or an empty string for one per host.
     :param files: maximum number of open files, or 0 for the limit of this process.
+    :param mode: what obeys robots.txt, a key of `MODES`.
     """
 
     others: list[str]
@@ -47,6 +48,7 @@ class Crawl:
     settings: dict[str, Any] = field(default_factory=dict)
     slot: str = ""
     files: int = 0
+    mode: str = OURS
 
     def run(self, limit: float = 600) -> Pages:
         """Crawl in another process.
@@ -54,8 +56,9 @@ class Crawl:
         :param limit: seconds after which the spider is closed.
         """
         settings = {"CLOSESPIDER_TIMEOUT": limit, **self.settings}
-        (times, failed), log = call("bench.crawls.crawl", asdict(self) | {"settings": settings})
-        return Pages(times, failed, log)
+        fields = asdict(self) | {"settings": settings}
+        (times, failed, closing), log = call("bench.crawls.crawl", fields)
+        return Pages(times, failed, closing, log)
 
 
 @dataclass
@@ -64,10 +67,12 @@ class Pages:
 
     :param times: seconds from the start of the spider to each measured page.
     :param failed: exception -> number of requests.
+    :param closing: seconds from the last measured page to the end of the crawl.
     """
 
     times: list[float]
     failed: dict[str, int]
+    closing: float
     log: str
 
     @property
@@ -86,11 +91,12 @@ class TwoGroups(Spider):
         super().__init__()
         self._plan = plan
         self._meta = {"download_slot": plan.slot} if plan.slot else {}
+        self.started = 0.0
         self.times: list[float] = []
         self.failures: Counter[str] = Counter()
 
     async def start(self) -> AsyncIterator[Request]:
-        self._start = time.monotonic()
+        self.started = time.monotonic()
         for url in self._plan.others:
             yield Request(url, self.ignore, errback=self.failed, meta=self._meta)
         for url in self._plan.measured:
@@ -98,7 +104,7 @@ class TwoGroups(Spider):
 
     def parse(self, _response: Response, **_: object) -> None:
         """Record when a measured page arrived, and end the crawl after the last one."""
-        self.times.append(time.monotonic() - self._start)
+        self.times.append(time.monotonic() - self.started)
         if len(self.times) == len(self._plan.measured):
             raise CloseSpider
 
@@ -109,7 +115,7 @@ class TwoGroups(Spider):
         self.failures[type(failure.value).__name__] += 1
 
 
-def crawl(fields: dict[str, Any]) -> tuple[list[float], dict[str, int]]:
+def crawl(fields: dict[str, Any]) -> tuple[list[float], dict[str, int], float]:
     """Run a crawl in this process.
 
     :param fields: of a `Crawl`.
@@ -118,12 +124,14 @@ def crawl(fields: dict[str, Any]) -> tuple[list[float], dict[str, int]]:
     if plan.files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (plan.files, plan.files))
     fixed = {"CONCURRENT_ITEMS": 1, "DOWNLOAD_DELAY": 0}
-    process = AsyncCrawlerProcess(SETTINGS | MODES[OURS] | fixed | plan.settings)
+    process = AsyncCrawlerProcess(SETTINGS | MODES[plan.mode] | fixed | plan.settings)
     crawler = process.create_crawler(TwoGroups)
     process.crawl(crawler, plan=plan)
     process.start()
-    assert isinstance(crawler.spider, TwoGroups)
-    return crawler.spider.times, crawler.spider.failures
+    spider = crawler.spider
+    assert isinstance(spider, TwoGroups)
+    closing = time.monotonic() - spider.started - max(spider.times, default=0)
+    return spider.times, spider.failures, closing
 
 
 @dataclass(frozen=True)
@@ -222,6 +230,20 @@ def few_files(sites: Sites, size: Size) -> list[Row]:
     return [(name, measured, "none dropped", not dropped)]
 
 
+def closing(sites: Sites, size: Size) -> list[Row]:
+    """Close crawls while many sites hang, are paced, or fail."""
+    fast, count = sites.urls(2, 1, size.of(100)), size.of(100)
+    others = [url for kind in (1, 3, 4) for url in sites.urls(kind, count, 5)]
+    added = []
+    for _ in range(size.runs):
+        alone = Crawl([], fast, mode=OFF).run()
+        both = Crawl(others, fast).run()
+        assert len(both.times) == len(fast), both.failed
+        added.append(both.closing - alone.closing)
+    name = f"seconds that closing beside {3 * count} sites adds to Scrapy's"
+    return [(name, f"{median(added):.3f} s", "0.25 s", median(added) <= 0.25)]
+
+
 def log_lines(sites: Sites, size: Size) -> list[Row]:
     """Count the log lines of a crawl of many sites."""
     pages = [url for path in ("/", "/x") for url in sites.urls(4, size.of(300), 2, path)]
@@ -238,7 +260,7 @@ def log_lines(sites: Sites, size: Size) -> list[Row]:
     return [(name, f"{ours} (Scrapy: {scrapy})", "60", ours <= 60)]
 
 
-_CRAWLS = (hanging, many_hanging, paced, shared_slot, few_files, log_lines)
+_CRAWLS = (hanging, many_hanging, paced, shared_slot, few_files, closing, log_lines)
 ROWS = {crawl.__name__.replace("_", "-"): crawl for crawl in _CRAWLS}
 
 

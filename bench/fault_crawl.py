@@ -238,9 +238,9 @@ def watch(crawler: Crawler) -> None:
         return is_queued
 
     def next_request() -> Request | None:
+        CRAWL.note(None, "popping")
         request: Request | None = pop()
-        if request is not None:
-            CRAWL.note(request, "popped")
+        CRAWL.note(request, "no pop" if request is None else "popped")
         return request
 
     async def close_spider_async(*, reason: str = "cancelled") -> None:

@@ -332,6 +332,7 @@ class Judge:
         for event in self._log.of("duplicate"):
             if (event.site, event.path) in reached | taken_pages:
                 ended.add(event.number)
+        unfinished_pops = self._unfinished_pops()
         for event in self._log.events:
             where = self._describe(event.site or 0, event.path, event.time)
             if event.error == "RobotsUndecided" and self._is_complete:
@@ -339,6 +340,9 @@ class Judge:
             if event.kind != "yielded" or event.number in ended:
                 continue
             if event.number in taken:
+                self._judged.killed += 1
+            elif unfinished_pops:
+                unfinished_pops -= 1
                 self._judged.killed += 1
             elif self._is_complete:
                 yield Finding("lost", f"request {event.number}: {where}")
@@ -368,11 +372,31 @@ class Judge:
                     taken.add(number)
         return taken
 
+    def _unfinished_pops(self) -> int:
+        """Return how many SIGKILLs came while a request was taken out of the queue.
+
+        The request was in flight, but its number is unknown.
+        """
+        unfinished = 0
+        for kill in self._kills:
+            pops = [
+                event.kind
+                for event in self._log.of("popping", "popped", "no pop")
+                if event.time <= kill.time
+            ]
+            unfinished += pops[-1:] == ["popping"]
+        return unfinished
+
     def _doubled(self) -> Iterator[Finding]:
-        """Find requests with several callbacks or errbacks. Each SIGKILL may repeat a request."""
+        """Find requests with several callbacks or errbacks. Each SIGKILL may repeat a request.
+
+        Scrapy's FIFO queue on disk may also return a request that it had handed out, although our
+        wrapper has given that request back since then. Then the request comes twice.
+        """
+        repeats = 2 if self._plan.scheduler == "user-queue" else 1
         ends = Counter(event.number for event in self._log.of("fetched", "failed"))
         for number, times in ends.items():
-            if times > 1 + len(self._kills):
+            if times > 1 + repeats * len(self._kills):
                 yield Finding("doubled", f"request {number}: {times} times")
 
     # The end.
