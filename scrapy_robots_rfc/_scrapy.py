@@ -7,7 +7,7 @@ only compared with other names, so if Scrapy changes them, there is no warning.
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -164,12 +164,11 @@ def requests_in_downloader(crawler: Crawler) -> list[Request]:
     slots = _slots(crawler)
     active = _get(crawler, _downloader(crawler), "Downloader.active")
     if active is None:
-        names = set(slots)
+        busy: Iterable[Private] = slots.values()
     else:  # a broad crawl has thousands of slots, and most of them are empty
-        names = {request.meta.get("download_slot") for request in active}.intersection(slots)
-    return [
-        request for name in names for request in _get(crawler, slots[name], "Slot.active") or ()
-    ]
+        names = {request.meta.get("download_slot") for request in active}
+        busy = filter(None, map(slots.get, names))
+    return [request for slot in busy for request in _get(crawler, slot, "Slot.active") or ()]
 
 
 def slot_delay(crawler: Crawler, slot: str) -> float:

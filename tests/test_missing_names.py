@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.linkextractors import LinkExtractor
@@ -23,6 +24,7 @@ from tests.support.site import PAGE, Asked, Reply, Site, robots
 from tests.support.timed_site import DELAY, Clocked, gaps
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 RULES = b"User-agent: *\nCrawl-delay: 0.05\nDisallow: /x\n"
@@ -31,6 +33,8 @@ LINKS = Reply(
     headers=(("Content-Type", "text/html"),),
 )
 
+
+EXEMPT = {"dont_obey_robotstxt": True}
 
 #: Names that only a crawl of an FTP site looks up.
 FTP = ["DownloadHandlers._get_handler", "Downloader.handlers"]
@@ -45,6 +49,12 @@ class Followed(CrawlSpider):
     def __init__(self, start_urls: list[str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.start_urls = start_urls
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Also request a page that doesn't wait for robots.txt, and is answered after it."""
+        yield Request(f"{self.start_urls[0]}c", meta=EXEMPT, callback=self.parse)
+        async for request in super().start():
+            yield request
 
 
 class Blind:
@@ -87,15 +97,16 @@ def names_of(owner: Any) -> list[str]:
     return [base.__name__ for base in type(owner).__mro__]
 
 
-def slow(_: Asked) -> Reply:
-    """Answer slowly."""
+def slow(asked: Asked) -> Reply:
+    """Answer slowly, and a page after robots.txt."""
     gate = threading.Event()
-    threading.Timer(0.8, gate.set).start()
-    return Reply(body=RULES, gate=gate, closes=True)
+    is_page = asked.target == "/c"
+    threading.Timer(1.0 if is_page else 0.8, gate.set).start()
+    return Reply(body=b"" if is_page else RULES, gate=gate, closes=True)
 
 
 def fill(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a site a slow robots.txt and three pages."""
+    """Give a site a slow robots.txt and four pages."""
     # Scrapy's own check, every five seconds: without some names nothing else wakes the
     # engine.
     monkeypatch.setattr(
@@ -106,6 +117,7 @@ def fill(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         "/": LINKS,
         "/a": PAGE,
         "/b": PAGE,
+        "/c": slow,
     }
 
 
@@ -161,7 +173,7 @@ async def test_a_crawl_without_a_name(
     assert True in blind.there
     assert result.stats["finish_reason"] == "finished"
     asked = [target.removeprefix(site.url("")) for target in site.targets]
-    assert sorted(asked) == ["/", "/a", "/b", "/robots.txt"]
+    assert sorted(asked) == ["/", "/a", "/b", "/c", "/robots.txt"]
     assert (result.stat("forbidden"), result.stat("undecided")) == (1, 0)
     # A timer of an ended crawl may still look up names.
     caplog.records[:] = [
@@ -229,10 +241,13 @@ async def test_slots_of_another_class(
     """
     monkeypatch.setattr(Scope, "missing", missing)
     rules = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /x\n")
-    with Clocked({"/robots.txt": rules}, late={"/robots.txt": 2 * TICK}) as site:
+    late = {"/robots.txt": 2 * TICK, "/c": 3 * TICK}
+    with Clocked({"/robots.txt": rules}, late=late) as site:
         pages = [site.url(path) for path in ("/a", "/b", "/x")]
-        result = await crawl(pages, {"DOWNLOADER": Throttled})
+        exempt = Request(site.url("/c"), meta=EXEMPT)
+        result = await crawl([exempt, *pages], {"DOWNLOADER": Throttled})
     assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule"]
+    site.arrivals = [arrival for arrival in site.arrivals if arrival[1] != "/c"]
     assert min(gaps(site)) >= DELAY
     lines = [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
     assert sorted(line.getMessage() for line in lines) == sorted(

@@ -230,9 +230,10 @@ class Throttle:
             if site is None or since is None or self.clock() - since < MAX_HELD:
                 continue
             sent = _scrapy.requests_in_downloader(self._crawler)
-            for request in [each for each in site.clock.outstanding if each not in sent]:
-                self._warn_of_held(origin)
-                self.release(request)
+            for request, paced in list(self._turns.items()):
+                if paced is site and request not in sent:
+                    self._warn_of_held(origin)
+                    self.release(request)
 
     def _warn_of_held(self, origin: Origin) -> None:
         """Warn, once per crawl, that an interval may not be kept."""
