@@ -294,7 +294,7 @@ def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
         return None
     if priority in queues:
         return str(priority), queues[priority]
-    return f"{priority}s", starts[priority]  # Scrapy adds this letter, too
+    return f"{priority}s", starts[priority]  # Scrapy's name for a file with start requests
 
 
 def peek(queue: ScrapyPriorityQueue) -> Request | None:

@@ -238,7 +238,10 @@ class CacheClient:
             self._runtime.spawn(self._take_lease(origin))
 
     async def _take_lease(self, origin: Origin) -> None:
-        """Take or renew the lease on a file. If another worker has it, the file is not locked."""
+        """Take or renew the lease on a file. If another worker has it, unlock the file.
+
+        If the store fails, act as if we had the lease, so that the crawl can continue.
+        """
         has_lease = await self._call(
             "lease", self._store.lease, str(origin), self._owner, LEASE, default=True
         )

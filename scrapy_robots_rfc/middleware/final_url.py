@@ -114,7 +114,7 @@ class FinalUrls:
             raise undecided_error(origin)
         if robots is None:
             self._drop(request, response.url, f"not known after {FETCH_TIME:g} s", origin)
-        elif robots.exempt is None:
+        elif robots.exempt is None:  # pages of exempt sites are always allowed
             decision, why = robots.verdict(response.url, agent, self._settings)
             if why is not None:
                 decision = decision._replace(origin=str(origin))

@@ -50,7 +50,7 @@ class UserAgents:
         self._default = agent_of_header(default_header(crawler.settings, crawler.spider))
 
     def of(self, request: Request) -> Agent:
-        """Return the agent for a request.
+        """Return the agent from the request's meta, the spider, the setting or the header.
 
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
@@ -76,7 +76,10 @@ class UserAgents:
         return parse_agent(self._spider_attribute()) or self._setting or self._default
 
     def check_tokens(self, spider: Spider) -> None:
-        """Read the default header again, and warn about problematic product tokens."""
+        """Warn about problematic product tokens.
+
+        Also read the default header again, which the spider may have changed since the start.
+        """
         header = default_header(self._crawler.settings, spider)
         self._default = agent_of_header(header)
         shown = to_unicode(header or "", errors="replace")

@@ -200,6 +200,7 @@ def _client_of(address: str) -> tuple[Any, str]:
         the wrong database.
     """
     parts = urlsplit(address)
+    # Strict parsing would not accept an empty query.
     query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     prefix = query.pop("prefix", PREFIX)
     timeout = float(query.pop("timeout", _TIMEOUT))
