@@ -326,7 +326,7 @@ class QueueFolder:
         repaired: set[str] = set()
         last_failure: tuple[str, int] | None = None
         while True:
-            queue = self.use(key, lambda queue: queue)
+            queue = self.use(key, lambda opened: opened)
             name_and_queue = next_queue(queue)
             request, error = self._try_pop(queue)
             if request is not None or name_and_queue is None:

@@ -108,8 +108,8 @@ class Gate:
         throttle.on_turn = self.wake
         self._clock = throttle.clock
         #: The origins with requests in the scheduler. `None` is always included, so that this dict
-        #: has one key more than the dict of a queue's slots. Otherwise, the same push would resize
-        #: both, which takes milliseconds with 100,000 keys.
+        #: has one key more than a queue's dict of slots if each origin has its own slot. Otherwise
+        #: the same push would resize both dicts, which takes milliseconds with 100,000 keys.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
         #: Parts that are parked for a number of seconds, as tuples: when to wake the part, a number
         #: to break ties, and the part.
@@ -239,7 +239,11 @@ class Gate:
         wake_engine(self._crawler)
 
     def wake_due(self) -> None:
-        """Unpark the parts that are due."""
+        """Unpark the parts that are due, and set the timer for the next one.
+
+        One call unparks at most MAX_LOOKS parts, because `pop` doesn't check more. If even more are
+        due, the timer wakes the crawl immediately.
+        """
         now = self._clock()
         due: list[Part] = []
         while self.timed and self.timed[0][0] <= now and len(due) < MAX_LOOKS:

@@ -128,6 +128,7 @@ class SharedThrottle(OwnTurns):
             self._runtime.spawn(self._run())
 
     async def _run(self) -> None:
+        """Make the calls one after another. Each one is in the list until it has finished."""
         while self._calls:
             await self._calls[0]()
             self._calls.pop(0)
@@ -146,6 +147,7 @@ class SharedThrottle(OwnTurns):
             self._timer = self._runtime.call_later(EXTEND_EVERY, self._extend_turn)
         if self._is_waiting:
             self._is_waiting = False
+            # Not now, because this call is still in `_calls`, so `wait` would return `None` again.
             self._runtime.call_later(0, self._on_turn)
 
     async def _end(self) -> None:
