@@ -27,14 +27,14 @@ ANY_RULE = rf"[ \t]*+(?={FIRST_LETTERS})(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*+"
 # A line that may be a user-agent line: `User-agent: FooBot/2.1`, `user agent FooBot`. Group 2 is
 # the product token, `FooBot`, and group 3 is `*`. If neither matches, the line must be parsed with
 # `read_line`.
-_agent_lines = re.compile(
+_possible_agent_lines = re.compile(
     rb"\n([ \t]*+(?i:user[- ]?agent)"
     rb"(?:[ \t]*+:[ \t]*+(?:([A-Za-z_-]++)(?![^ \t/;#\n])|(\*)(?![^ \t\v\f#\n])))?[^\n]*+)"
 ).finditer
 # A correctly spelled rule: `Disallow:`.
 _has_usual_rule = re.compile(rf"\n{USUAL_KEY}".encode()).search
 # A line that may be a rule: `disalow /x`.
-_rule_lines = re.compile(rf"\n({ANY_RULE})".encode()).finditer
+_possible_rule_lines = re.compile(rf"\n({ANY_RULE})".encode()).finditer
 _SHORTEST_RULE = len("\nallow:")
 
 
@@ -60,16 +60,16 @@ class AgentLine(NamedTuple):
 def agent_lines(file: bytes) -> list[AgentLine]:
     """Return the user-agent lines in a file, in order."""
     agents: list[AgentLine] = []
-    for line in _agent_lines(file):
-        start, end = line.span(1)
+    for match in _possible_agent_lines(file):
+        start, end = match.span(1)
         is_usual = end - start <= MAX_LINE
-        if is_usual and line[2] is not None:
-            token = line[2].decode("ascii").lower()
+        if is_usual and match[2] is not None:  # `User-agent: FooBot`
+            token = match[2].decode("ascii").lower()
             agents.append(AgentLine(start, end, token, token))
-        elif is_usual and line[3] is not None:
+        elif is_usual and match[3] is not None:  # `User-agent: *`
             agents.append(AgentLine(start, end, ANY, ""))
         else:
-            names = _unusual_names(line[1][:MAX_LINE])
+            names = _unusual_names(match[1][:MAX_LINE])
             if names is not None:
                 agents.append(AgentLine(start, end, *names))
     return agents
@@ -106,11 +106,11 @@ def _section(file: bytes, start: int, next_agent: AgentLine | None, previous: Se
 
 def _has_rules(file: bytes, start: int, end: int) -> bool:
     """Return whether part of a file contains a rule."""
-    if end - start < _SHORTEST_RULE:
+    if end - start < _SHORTEST_RULE:  # usually, there is nothing between two user-agent lines
         return False
     if _has_usual_rule(file, start, end):
         return True
-    lines = (line[1].decode("latin-1") for line in _rule_lines(file, start, end))
+    lines = (match[1].decode("latin-1") for match in _possible_rule_lines(file, start, end))
     return any(read_line(line)[0] in RULES for line in lines)
 
 
@@ -146,25 +146,27 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
     section = Section(0, 0, 0)
     at = 0
     while at < len(agents):
+        is_selected = agents[at].has_key(key)
         start = agents[at].end
         at += 1
-        if not agents[at - 1].has_key(key):
+        if not is_selected:
             continue
-        has_rules = False
+        # This line starts a section. Find the user-agent line that ends it.
+        has_rules = False  # whether the section contains a rule above the line `agents[at]`
         while at < len(agents):
             is_selected = agents[at].has_key(key)
-            # After the first rule, a matching line continues the section even if it starts a new
-            # group.
+            # Once there is a rule, a line that matches the key only continues the section, so the
+            # slow search for rules is not needed.
             if not is_selected or not has_rules:
                 rules_between = _has_rules(file, agents[at - 1].end, agents[at].start)
                 if rules_between and not is_selected:
                     break  # this line starts a group that does not match the key
                 has_rules = has_rules or rules_between
             if not has_rules:
-                start = agents[at].end
+                start = agents[at].end  # skip this line, because it is above the first rule
             at += 1
         next_agent = agents[at] if at < len(agents) else None
-        section = _section(file, start, next_agent, section)
+        section = _section(file, start, next_agent, previous=section)
         yield section
 
 
@@ -176,22 +178,23 @@ def records_in(
     Record values are decoded as Latin-1.
 
     :param keys: the keys to find, in lowercase.
-    :param max_lines: the maximum number of lines to read in total.
+    :param max_lines: the maximum number of lines to read in all sections. The remaining lists are
+        empty.
     """
-    # A line that starts with one of the keys: `Crawl-delay: 5`.
+    # A line that starts with one of the keys: `Crawl-delay: 5`, but also `Crawl-delays: 5`.
     lines = re.compile(rf"\n[ \t]*+(?i:{'|'.join(keys)})[^\n]*+".encode("ascii"))
     read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line that is slow to read
     for start, end, above in sections:
         records = list[Record]()
-        line = above
-        counted = start
+        line = above  # the number of the last record's line, which ends at the offset `counted_to`
+        counted_to = start
         for match in lines.finditer(file, start, end):
             max_lines -= 1
             if max_lines < 0:
                 break
             kind, key, value = read(match[0][1:].decode("latin-1"))
             if kind is LineKind.RECORD and key in keys:
-                line += file.count(b"\n", counted, match.end())
-                counted = match.end()
+                line += file.count(b"\n", counted_to, match.end())
+                counted_to = match.end()
                 records.append(Record(key, value, line))
         yield records

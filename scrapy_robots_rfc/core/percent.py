@@ -34,6 +34,7 @@ def _table(delimiters: str) -> dict[str, str]:
     for byte in range(256):
         raw, escape = chr(byte), f"%{byte:02X}"
         table[raw] = raw if raw in BARE else escape
+        # Each of the two digits may be in uppercase or lowercase.
         for high, low in product({escape[1], escape[1].lower()}, {escape[2], escape[2].lower()}):
             table[f"%{high}{low}"] = escape if raw in delimiters else table[raw]
     return table
@@ -55,7 +56,7 @@ _MANY_ESCAPES = 16
 
 # The scheme and authority (RFC 3986, 3) before a path: `https://a.example` in
 # `https://a.example/b`.
-_before_path = re.compile("(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*").match
+_BEFORE_PATH = re.compile(r"\A(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*")
 
 #: A URL or path without a fragment whose request target is already in normal form:
 #: `https://a.example/b?c`. Group 1 is the target.
@@ -68,17 +69,17 @@ _is_normal_pattern = re.compile(
 ).match
 
 
-def _replace(text: str, table: Mapping[str, str]) -> str:
-    """Use a table to replace escapes and characters that are never bare."""
+def _normalize(text: str, table: Mapping[str, str]) -> str:
+    """Normalize text with the result of `_table`."""
     if text.count("%") < _MANY_ESCAPES:
         return _TO_NORMALIZE.sub(lambda match: table[match[0]], text)
     # Long escaped text, such as Cyrillic, repeats the same escapes, so normalize each one only
-    # once.
-    first, *pieces = text.split("%")
+    # once, together with the text up to the next `%`.
+    before_first, *pieces = text.split("%")
     normalized = {
         piece: _TO_NORMALIZE.sub(lambda match: table[match[0]], f"%{piece}") for piece in {*pieces}
     }
-    return _replace(first, table) + "".join(map(normalized.__getitem__, pieces))
+    return _normalize(before_first, table) + "".join(map(normalized.__getitem__, pieces))
 
 
 def normal_form(text: str, *, in_query: bool = False) -> str:
@@ -92,9 +93,9 @@ def normal_form(text: str, *, in_query: bool = False) -> str:
     """
     query_table = _table(_QUERY_DELIMITERS)
     if in_query:
-        return _replace(text, query_table)
+        return _normalize(text, query_table)
     path, delimiter, query = text.partition("?")
-    return _replace(path, _table(_PATH_DELIMITERS)) + delimiter + _replace(query, query_table)
+    return _normalize(path, _table(_PATH_DELIMITERS)) + delimiter + _normalize(query, query_table)
 
 
 def to_octets(text: str | bytes) -> str:
@@ -113,19 +114,21 @@ def request_target(url: str | bytes) -> str:
         scheme, everything before the first ``/`` or ``?`` is the authority, as in Google's
         reference parser.
     """
-    text = to_octets(url).partition("#")[0]
-    before = _before_path(text)
-    target = text[before.end() :] if before else text
+    target = _BEFORE_PATH.sub("", to_octets(url).partition("#")[0])
     return normal_form(target if target[:1] == "/" else f"/{target}")
 
 
 def specificity(pattern: str) -> int:
     """Return the length of a pattern in octets (2.2.2), as if non-ASCII octets were escaped."""
+    # An escape is two octets longer. To count the non-ASCII octets quickly, encode the pattern as
+    # UTF-8, where each of them becomes two bytes.
     return len(pattern) + 2 * (len(pattern.encode()) - len(pattern))
 
 
-class LiteralRun(NamedTuple):
-    """Text between two wildcards. Its normal form depends on where it matches.
+class PartByPlace(NamedTuple):
+    """The text after a wildcard, for a pattern in which its normal form depends on the place.
+
+    For example, `%3D` equals `=` in the path, but not in the query.
 
     :param in_path: the normal form if the match starts in the path.
     :param in_query: the normal form if the match starts in the query.
@@ -134,21 +137,22 @@ class LiteralRun(NamedTuple):
     in_path: str
     in_query: str
 
-    def find(self, target: str, start: int, last: bool) -> int:
+    def find(self, target: str, start: int, is_at_end: bool) -> int:
         """Return the end offset of the leftmost match in a target, or -1 if there is none.
 
         :param start: the offset to start searching from.
-        :param last: True if the match must be at the end of the target.
+        :param is_at_end: True if the match must be at the end of the target.
         """
         query_start = len(target.partition("?")[0])
-        # If the text itself contains `?`, it may extend from the path into the query.
+        # A match in the path ends before the query, unless the text itself contains a `?`. Then,
+        # the text from the `?` on is in the query.
         length_in_path = len(self.in_path.partition("?")[0])
         path_end = query_start + len(self.in_path) - length_in_path
         for text, low, high in (
             (self.in_path, start, path_end),
             (self.in_query, max(start, query_start + 1), len(target)),
         ):
-            first = max(low, len(target) - len(text)) if last else low
+            first = max(low, len(target) - len(text)) if is_at_end else low
             at = target.find(text, first, high)
             if at >= 0:
                 return at + len(text)
@@ -161,13 +165,14 @@ class Pattern(NamedTuple):
     :param head: the text before the first wildcard. Every matching target starts with it.
     :param parts: the text after each wildcard. Every matching target contains them in this order.
     :param anchored: True if the target must end where the pattern ends.
-    :param runs: both normal forms of each part, or an empty tuple if they are all the same.
+    :param parts_by_place: both normal forms of each part, or an empty tuple if `parts` is correct
+        wherever a part matches.
     """
 
     head: str
     parts: tuple[str, ...]
     anchored: bool
-    runs: tuple[LiteralRun, ...] = ()
+    parts_by_place: tuple[PartByPlace, ...] = ()
 
     def matches(self, target: str) -> bool:
         """Return whether a target in normal form matches. Matching a part takes linear time."""
@@ -175,14 +180,15 @@ class Pattern(NamedTuple):
             return False
         if not self.parts:
             return not self.anchored or target == self.head
-        end = len(self.head)
-        if len(self.parts) > len(target) - end:  # each part has at least one character
-            return False
-        # Trying the leftmost match is enough, because it leaves the most room for the remaining
-        # parts.
-        if self.runs:
-            for number, run in enumerate(self.runs, 1):
-                end = run.find(target, end, self.anchored and number == len(self.runs))
+        end = len(self.head)  # where the previous part of the pattern ends in the target
+        if len(self.parts) > len(target) - end:
+            return False  # the target is too short, because each part has at least one character
+        # For each part, trying the leftmost match is enough, because it leaves the most room for
+        # the remaining parts. Only the last part of an anchored pattern has a fixed place.
+        if self.parts_by_place:
+            for number, by_place in enumerate(self.parts_by_place, 1):
+                is_at_end = self.anchored and number == len(self.parts_by_place)
+                end = by_place.find(target, end, is_at_end)
                 if end < 0:
                     return False
             return True
@@ -204,11 +210,13 @@ def parse_pattern(pattern: str) -> Pattern:
     head, *parts = pattern.removesuffix("$").split("*")
     if parts:
         anchored = anchored and parts[-1] != ""  # `/a*$` means the same as `/a*`
-        parts = [part for part in parts if part]
+        parts = [part for part in parts if part]  # `/a**b` means the same as `/a*b`
     if _is_normal_pattern(pattern):  # this is the most common case
         return Pattern(head, tuple(parts), anchored)
-    runs = tuple(LiteralRun(normal_form(part), normal_form(part, in_query=True)) for part in parts)
-    if "?" in head or all(run.in_path == run.in_query for run in runs):
-        # Either all parts are in the query, or it does not matter where they are.
-        return Pattern(normal_form(head), tuple(run.in_query for run in runs), anchored)
-    return Pattern(normal_form(head), tuple(run.in_query for run in runs), anchored, runs)
+    by_place = tuple(
+        PartByPlace(normal_form(part), normal_form(part, in_query=True)) for part in parts
+    )
+    in_query = tuple(part.in_query for part in by_place)
+    if "?" in head or all(part.in_path == part.in_query for part in by_place):
+        by_place = ()  # either all parts are in the query, or it does not matter where they are
+    return Pattern(normal_form(head), in_query, anchored, by_place)

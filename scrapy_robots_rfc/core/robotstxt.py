@@ -53,8 +53,10 @@ class RobotsTxt:
         # lock that would make the event loop wait while a thread reads another file.
         self._agents: list[AgentLine] | None = None
         self._groups: list[tuple[tuple[GroupKey, ...], Section]] | None = None
-        self._tokens: set[str] = set()
-        self._names: set[str] | None = None
+        self._tokens: set[str] = set()  # the product tokens in all user-agent lines
+        self._names: set[str] | None = None  # the full names in all user-agent lines
+        # The rules for a crawler's tokens, and the index for a group. Different tokens may select
+        # the same group, whose index is built only once.
         self._rules: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
         self._use_rules: list[tuple[str, str, Ruleset]] | None = None
@@ -86,7 +88,7 @@ class RobotsTxt:
         target = match[1] if match else request_target(url)
         pattern = rules.index.find(target)
         decision = rules.decisions.get(pattern) or rules.decision_by(pattern)
-        if not decision.allowed and target == ROBOTS_TXT:
+        if not decision.allowed and target == ROBOTS_TXT:  # no rule can disallow the file itself
             return Decision(True, Reason.ROBOTS_TXT, None, rules.token)
         return decision
 
@@ -100,7 +102,7 @@ class RobotsTxt:
         self._preferences_for(tokens)
         for _, _, rules in self._rules_for_uses():
             rules.index.prepare()
-        self._rules_for(tokens).index.prepare()
+        self._rules_for(tokens).index.prepare()  # comes last, because `prepared` checks this index
 
     def prepared(self, tokens: tuple[str, ...]) -> bool:
         """Return whether `prepare` was called for these tokens and its result is still cached.
@@ -124,6 +126,8 @@ class RobotsTxt:
         for table in (self._rules, self._indexes):
             if len(table) >= _MAX_CACHED:
                 table.clear()
+        # If the group has an index already, the new one is not used. Creating it is cheap, because
+        # the first lookup builds it.
         index = self._indexes.setdefault(sections, RuleIndex(data, sections))
         rules = self._rules[key] = Ruleset(index, token)
         return rules
@@ -248,10 +252,11 @@ class RobotsTxt:
         if index.preferences is None:
             data = self.content.data
             agents = self._agent_lines()
+            # The lines above the first user-agent line, without the newline before that line.
             above = Section(0, agents[0].start - 1 if agents else len(data), 0)
-            (defaults,) = records_in(data, [above], [use.SIGNAL], use.MAX_RECORDS)
-            own = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
-            index.preferences = use.read_records(own, defaults)
+            (default_signals,) = records_in(data, [above], [use.SIGNAL], use.MAX_RECORDS)
+            own_records = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
+            index.preferences = use.read_records(own_records, default_signals)
         return index.preferences
 
     @property

@@ -1,10 +1,13 @@
 """An index of a group's rules that finds the most specific match quickly (RFC 9309, 2.2.2).
 
 Most rules are plain prefixes, such as `/shop/`. They are sorted, so a binary search for the target
-ends at the longest matching prefix, or at a longer rule that starts with it. All other rules
-contain a wildcard or an escape. Each of these has a "literal", which is a piece of text that every
-matching target contains. A rule is only tried if the target contains its literal. If several rules
-share a literal, each is also checked for its "needle", the last piece of text in its pattern.
+ends at the longest matching prefix, or at a longer rule that starts with it.
+
+All other rules are "special": they contain a wildcard, or an escape that is not in normal form.
+Wildcards and escapes split a pattern into "runs" of text that every matching target contains. For
+example, `/a*b/c$` has the runs `/a` and `b/c`. One of the runs, or a part of it, is the rule's
+"literal". A special rule is only tried if the target contains its literal. If several rules share a
+literal, each is also checked for its "needle", the end of its last run.
 """
 
 import re
@@ -38,11 +41,11 @@ _split_at_special = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
 # Approximate number of bytes to process at a time. Regular expressions hold the GIL, so a larger
 # piece would block the event loop for more than a few milliseconds.
 _PIECE = 65_536
-# With up to this many rules that contain wildcards, we search the target for each literal. With
-# more rules, we look up all substrings of the target instead, and literals have one of these sizes.
+# With up to this many special rules, we search the target for each literal. With more rules, we
+# look up all substrings of the target instead, and literals have one of these sizes.
 _MAX_SEARCHES = 96
 _SIZES = (0, 1, 2, 3, 5, 8)
-# If at least this many rules share a literal, `prepare` parses them in advance, because a single
+# If more than this many rules share a literal, `prepare` parses them in advance, because a single
 # target may need all of them.
 _MANY_RULES = 32
 # Maximum number of decisions to cache. Caching one for each rule could double the memory used by a
@@ -53,7 +56,7 @@ _AFTER_ALL = "\u0100"
 # A number larger than any line number.
 _MAX_LINES = 1 << 32
 
-# The rank, needle, parsed pattern and original pattern of a rule with a wildcard.
+# The rank, needle, parsed pattern and original pattern of a special rule.
 _ParsedRule = tuple[int, str, Pattern, str]
 
 
@@ -69,9 +72,13 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
     while start < end:
         stop = end
         if end - start > _PIECE:
+            # Stop before the last line that starts within the limit. The newline at `start` belongs
+            # to this piece.
             stop = file.rfind(b"\n", start + 1, start + _PIECE)
-            stop = stop if stop >= 0 else file.find(b"\n", start + _PIECE, end)
-            stop = stop if stop >= 0 else end
+            if stop < 0:  # the first line is longer than the limit, so stop after it
+                stop = file.find(b"\n", start + _PIECE, end)
+            if stop < 0:  # the long line is the last one
+                stop = end
         text = file[start:stop].decode("latin-1")
         yield above, _TOO_LONG.sub(r"\1", text) if len(text) > MAX_LINE else text
         above += file.count(b"\n", start, stop)
@@ -82,17 +89,19 @@ def split_at_rules(text: str) -> list[str]:
     """Split a text at its rules.
 
     :returns: four strings for each rule, followed by the text after the last rule. The four strings
-        are the text before the rule, ``Dis`` or `None`, the literal prefix of the pattern, and the
-        rest of the line.
+        are the text before the rule, ``Dis`` or `None`, the start of the pattern up to the first
+        special character, and the rest of the line.
     """
     parts = _split_at_rules(text)
+    # Misspelled rules are left in the text between the other rules, which is every fourth part. If
+    # there are any, correct them and split the text again.
     if _UNUSUAL_RULE.search("".join(parts[::4])):
-        parts = _split_at_rules(_UNUSUAL_RULE.sub(lambda line: _usual(line[0]), text))
+        parts = _split_at_rules(_UNUSUAL_RULE.sub(lambda line: _corrected(line[0]), text))
     return parts
 
 
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that is slow to read
-def _usual(line: str) -> str:
+def _corrected(line: str) -> str:
     """Correct the spelling of a rule, or return an empty line if it is not a rule."""
     kind, _, pattern = read_line(line[1:])
     return f"\n{kind.value}:{pattern}" if kind in RULES else "\n"
@@ -115,47 +124,54 @@ class RuleIndex:
         #: The group's preferences, or `None` if they have not been read yet.
         self.preferences: Mapping[str, Sequence[PathPreference]] | None = None
         #: Pattern -> the line number of its first Allow rule, or the negated line number of its
-        #: first Disallow rule if there is no Allow rule.
-        self.lines: dict[str, int] = {}
+        #: first Disallow rule if there is no Allow rule. (A tuple would use more memory.)
+        self.signed_lines: dict[str, int] = {}
         self._prefixes: list[str] = []  # sorted, starting with an empty string
         # For each prefix, the index of the longest other prefix that it starts with.
         self._parents: list[int] = []
-        # Literal -> the rules with wildcards that have this literal. They are stored as text with
-        # one pattern per line, and are parsed once a target contains the literal.
+        # Literal -> the special rules that have this literal. They are stored as text with one
+        # pattern per line, and are parsed once a target contains the literal.
         self._by_literal: dict[str, str | tuple[_ParsedRule, ...]] = {}
-        self._sizes: set[int] = set()  # sizes of the literals, if substrings are looked up
+        # The sizes of the literals, or an empty set if there are too few to look up substrings.
+        self._sizes: set[int] = set()
 
     def find(self, target: str) -> str:
         """Return the most specific pattern that matches a normalized target, or "" if none does."""
         prefixes = self._prefixes or self.build()
+        # Start at the last prefix that does not sort after the target. For the target `/shop/z`,
+        # this may be `/shop/a`, which does not match, but starts with the longest match, `/shop/`.
+        # The search ends at the empty prefix at the latest.
         at = bisect_right(prefixes, target) - 1
         while not target.startswith(prefixes[at]):
             at = self._parents[at]
         longest_prefix = prefixes[at]
         if not self._by_literal:
             return longest_prefix
-        return self._find_with_wildcards(target, longest_prefix)
+        return self._find_special(target, longest_prefix)
 
-    def _find_with_wildcards(self, target: str, best: str) -> str:
-        """Return the most specific matching pattern, given the best one without wildcards."""
-        # A rule can only match if the target contains its literal. If there are many literals, look
-        # up the target's substrings. Otherwise, search the target for each literal.
+    def _find_special(self, target: str, best: str) -> str:
+        """Return the most specific matching pattern.
+
+        :param best: the most specific plain prefix that matches, or an empty string.
+        """
+        # With few special rules, search the target for each literal and needle. With many, look up
+        # each literal and needle in the set of those that the target contains.
         literals: Iterable[str] = self._by_literal
-        pieces: str | set[str] = target
+        searched: str | set[str] = target
         if self._sizes:
-            literals = pieces = self._pieces_of(target)
-        rank = None  # computed when needed, because most targets contain no literal
+            literals = searched = self._literals_in(target)
+        best_rank = None  # computed when needed, because most targets contain no literal
         for literal in literals:
-            if literal not in pieces:
+            if literal not in searched:
                 continue
-            if rank is None:
-                rank = self._rank(best)
-            for rule_rank, needle, pattern, text in self._rules_of(literal):
-                if rule_rank < rank:
+            if best_rank is None:
+                best_rank = self._rank(best)
+            for rank, needle, parsed, pattern in self._rules_of(literal):
+                if rank < best_rank:
                     break  # the remaining rules rank even lower
-                if needle in pieces and pattern.matches(target):
-                    best, rank = text, rule_rank
-                    break
+                if needle in searched and parsed.matches(target):
+                    best, best_rank = pattern, rank
+                    break  # the remaining rules rank lower than this one
         return best
 
     def prepare(self) -> None:
@@ -164,94 +180,108 @@ class RuleIndex:
             self.build()
         for literal, rules in self._by_literal.items():
             if isinstance(rules, str) and rules.count("\n") >= _MANY_RULES:
-                self._parse(literal, rules)
+                self._parse_rules(literal, rules)
         self.prepared = True
 
     def build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
-        lines: dict[str, int] = {}
-        with_wildcards: dict[str, None] = {}  # patterns with wildcards or escapes, in file order
+        signed_lines: dict[str, int] = {}  # see `__init__`
+        special: dict[str, None] = {}  # the patterns of special rules, in file order
         for section in self._sections:
             for above, text in text_pieces(self._file, section):
                 line = above
+                # Take the four parts of one rule at a time, and leave out the text after the last
+                # rule.
                 parts = iter(split_at_rules(text))
                 for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
+                    # Go to the line of the rule, which comes after the lines in `before`.
                     line += before.count("\n") + 1 if before else 1
                     pattern = head
                     if rest:
                         pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
-                        if pattern != head:
-                            with_wildcards[pattern] = None
+                        if pattern != head:  # `rest` is more than a comment
+                            special[pattern] = None
                     if disallow:
-                        lines.setdefault(pattern, -line)
-                    elif lines.get(pattern, -1) < 0:
-                        lines[pattern] = line
-        lines.pop("", None)
-        prefixes = [pattern for pattern in lines if pattern not in with_wildcards]
+                        signed_lines.setdefault(pattern, -line)
+                    elif signed_lines.get(pattern, -1) < 0:
+                        # Allow wins over Disallow if their patterns are the same (RFC 9309, 2.2.2).
+                        signed_lines[pattern] = line
+        signed_lines.pop("", None)  # an empty pattern, such as in `Disallow:`, matches nothing
+        prefixes = [pattern for pattern in signed_lines if pattern not in special]
         prefixes = ["", *sorted(prefixes)]
-        by_literal = _group_by_literal(with_wildcards)
-        self.lines = lines
+        by_literal = _group_by_literal(special)
+        self.signed_lines = signed_lines
         self._parents = _parents_of(prefixes)
         # A key that is only a needle has no rules.
         self._by_literal = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
-        if len(with_wildcards) > _MAX_SEARCHES:
+        if len(special) > _MAX_SEARCHES:
             self._sizes = set(map(len, by_literal))
         self._prefixes = prefixes  # set last, because another thread may look up a target
         return prefixes
 
-    def _pieces_of(self, target: str) -> set[str]:
-        """Return the substrings of a target that are literals or needles."""
-        pieces = {target[at : at + size] for size in self._sizes for at in range(len(target))}
-        return pieces & self._by_literal.keys()
+    def _literals_in(self, target: str) -> set[str]:
+        """Return all literals and needles that a target contains."""
+        substrings = {target[at : at + size] for size in self._sizes for at in range(len(target))}
+        return substrings & self._by_literal.keys()
 
     def _rank(self, pattern: str) -> int:
-        """Return a number for sorting rules by specificity, then Allow, then file order."""
-        line = self.lines.get(pattern, 0)
-        return (specificity(pattern) << 1 | (line > 0)) * _MAX_LINES - abs(line)
+        """Return a number that is higher for more specific rules.
+
+        If two rules are equally specific, it is higher for Allow, then for the first rule in the
+        file.
+        """
+        line = self.signed_lines.get(pattern, 0)  # above 0 for Allow
+        return (2 * specificity(pattern) + (line > 0)) * _MAX_LINES - abs(line)
 
     def _rules_of(self, literal: str) -> tuple[_ParsedRule, ...]:
         """Return the rules that share a literal, most specific first. They are parsed once."""
         rules = self._by_literal[literal]
-        return self._parse(literal, rules) if isinstance(rules, str) else rules
+        return self._parse_rules(literal, rules) if isinstance(rules, str) else rules
 
-    def _parse(self, literal: str, text: str) -> tuple[_ParsedRule, ...]:
+    def _parse_rules(self, literal: str, text: str) -> tuple[_ParsedRule, ...]:
         """Parse and store the rules that share a literal, most specific first."""
         patterns = text.split("\n")
         rules: list[_ParsedRule] = []
         for pattern in patterns:
-            # A needle only helps if there are several rules to tell apart.
+            # A needle only helps to tell rules apart. A single rule uses its literal instead, which
+            # the target is known to contain.
             needle = literal if len(patterns) == 1 else _needle(_runs_of(pattern))
             rules.append((self._rank(pattern), needle, parse_pattern(pattern), pattern))
-        rules.sort(reverse=True)
+        rules.sort(reverse=True)  # by rank, which is never the same for two rules
         parsed = self._by_literal[literal] = tuple(rules)
         return parsed
 
 
 def _runs_of(pattern: str) -> list[str]:
-    """Split a pattern into pieces of text that a target must contain. Some may be empty."""
+    """Split a pattern into its runs, which every matching target contains. Some may be empty."""
     return pattern.split("*") if _is_bare(pattern) else _split_at_special(pattern)
 
 
 def _parents_of(prefixes: list[str]) -> list[int]:
     """Return the index of the longest other prefix that each prefix starts with.
 
-    :param prefixes: the sorted prefixes. Each one is directly followed by all longer prefixes that
-        start with it.
+    For example, the result for "", `/a`, `/a/b` and `/c` is 0, 0, 1 and 0.
+
+    :param prefixes: the sorted prefixes. The first one is empty. Each one is directly followed by
+        all longer prefixes that start with it.
     """
     parents = [0] * len(prefixes)
+    # Few prefixes are the parent of others. `compress` finds them faster than a loop, which matters
+    # because a file may contain tens of thousands of prefixes.
     next_starts_with_it = map(str.startswith, prefixes[2:], prefixes[1:])
-    for at in compress(range(1, len(prefixes)), next_starts_with_it):
-        end = bisect_left(prefixes, prefixes[at] + _AFTER_ALL, at)
-        parents[at + 1 : end] = [at] * (end - at - 1)  # longer prefixes may overwrite some of these
+    for parent in compress(range(1, len(prefixes)), next_starts_with_it):
+        end = bisect_left(prefixes, prefixes[parent] + _AFTER_ALL, parent)
+        # If one of these prefixes is a parent itself, its turn comes later, so it overwrites this.
+        parents[parent + 1 : end] = [parent] * (end - parent - 1)
     return parents
 
 
 def _group_by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
-    """Group patterns by literal.
+    """Group the patterns of special rules by literal.
 
-    A run is the text between two wildcards. A pattern's literal is its longest run. If there are
-    many patterns, it is the start or end of the pattern's rarest run instead, so that few patterns
-    share a literal.
+    A pattern's literal is its longest run, because few targets contain it. If there are many
+    patterns, it is the start or end of the pattern's rarest run instead, so that few patterns share
+    a literal.
     """
     if len(patterns) > _MAX_SEARCHES:
         return _group_by_rare_literal(patterns)
@@ -264,8 +294,8 @@ def _group_by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
 def _group_by_rare_literal(patterns: Collection[str]) -> dict[str, list[str]]:
     """Group patterns by the start or end of their rarest run, whichever fewer patterns share.
 
-    Only the substrings that are keys are looked up, so each pattern's needle has to be a key as
-    well.
+    The result also contains every pattern's needle as a key, because `_find_special` only finds
+    substrings of the target that are keys.
     """
     by_literal: dict[str, list[str]] = {}
     counts = Counter(chain.from_iterable(map(_runs_of, patterns)))
@@ -286,7 +316,10 @@ def _ends(run: str) -> tuple[str, str]:
 
 
 def _needle(runs: Sequence[str]) -> str:
-    """Return the end of a pattern, which usually differs between rules with the same literal."""
+    """Return the end of a pattern, which usually differs between rules with the same literal.
+
+    :param runs: the runs of the pattern. The last one is empty if it ends with a special character.
+    """
     return _ends(runs[-1] or runs[-2])[1]
 
 
@@ -305,13 +338,13 @@ class Ruleset:
 
     def decision_by(self, pattern: str) -> Decision:
         """Return and cache the decision for a pattern, which is empty if no rule matches."""
-        line = self.index.lines.get(pattern)
+        line = self.index.signed_lines.get(pattern)  # above 0 for Allow, below 0 for Disallow
         if line is None:
             decision = Decision(True, Reason.NO_RULE, None, self.token)
         else:
             kind = RuleKind.ALLOW if line > 0 else RuleKind.DISALLOW
             rule = Rule(kind, as_text(pattern), abs(line))
-            decision = Decision(line > 0, Reason.RULE, rule, self.token)
+            decision = Decision(kind is RuleKind.ALLOW, Reason.RULE, rule, self.token)
         if len(self.decisions) >= _MAX_DECISIONS:
             self.decisions.clear()
         self.decisions[pattern] = decision
