@@ -89,6 +89,7 @@ def names_in_line(value: str) -> tuple[str, str]:
 
     :param value: the value of the line, decoded as Latin-1.
     """
+    # As in Google's reference parser, `*` may be followed by whitespace and any text.
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY, ""
     name = _lower(_match_start(_NAME, value))
@@ -116,16 +117,21 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     full_name = _match_start(_NAME, name)
     if is_token(full_name):
         return ((full_name, GroupKey(full_name.lower())),)
-    spellings = (full_name, _match_start(_RUN, full_name))
+    leading_token = _match_start(_RUN, full_name)  # `bot` in `bot2`
     return tuple(
+        # The names in user-agent lines are decoded as Latin-1 as well.
         (spelling, GroupKey(_lower(to_octets(spelling)), whole=True))
-        for spelling in spellings
+        for spelling in (full_name, leading_token)
         if spelling
     )
 
 
 def _names_in_header(header: str) -> list[str]:
-    """Return the names in a User-Agent header, with names from `compatible` comments first."""
+    """Return the names in a User-Agent header, with the most likely name of the crawler first.
+
+    In `Mozilla/5.0 (compatible; FooBot/2.1) Chrome/99 (BarBot/1.0)`, `FooBot` is the most likely
+    name, because it is next to `compatible`. Names in other comments, such as `BarBot`, come last.
+    """
     beside_compatible: list[str] = []
     in_comments: list[str] = []
     for comment in _COMMENT.findall(header):
@@ -214,12 +220,13 @@ def parse_agent(value: object) -> Agent | None:
 def _agent_from_names(names: tuple[str | bytes, ...], split_commas: bool) -> Agent | None:
     """Return an agent with the given names.
 
-    :param split_commas: True to accept a comma-separated list of names, as on the command line.
+    :param split_commas: True if there is only one name, which may be a comma-separated list of
+        names, as on the command line.
     """
     texts = [text for text in map(_to_text, names) if text]
     if split_commas and texts:
-        # If this is a User-Agent header that contains commas, at least one part contains another
-        # separator.
+        # Do not split a User-Agent header that contains commas. If it was split, at least one part
+        # would contain another separator, such as the space in `FooBot (Linux, x86)`.
         parts = [part.strip() for part in texts[0].split(",")]
         if not any(_has_separator(part) for part in parts):
             texts = [part for part in parts if part]

@@ -77,7 +77,7 @@ def parse_delay(value: str) -> float | None:
     :returns: the delay in seconds, or `None` if it is negative or contains no number.
     """
     if re.fullmatch(_DELAY, value, _FLAGS):
-        return plain_delay(value)
+        return plain_delay(value)  # `None` if it is negative, so `-5` is not read as 5
     return max(map(_seconds, re.findall(_ANY_NUMBER, value, _FLAGS)), default=None)
 
 
@@ -89,6 +89,7 @@ def parse_window(value: str) -> VisitTime | None:
     start_hour, start_minute, end_hour, end_minute = map(int, match.groups())
     if max(start_hour, end_hour) > 24 or max(start_minute, end_minute) > 59:
         return None
+    # Midnight may be written as 2400, but `time` only accepts hours up to 23.
     return VisitTime(time(start_hour % 24, start_minute), time(end_hour % 24, end_minute))
 
 

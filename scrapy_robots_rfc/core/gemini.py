@@ -69,11 +69,14 @@ def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
 def deciding_tokens(
     file: RobotsTxt, url: str | bytes, tokens: str | Sequence[str]
 ) -> str | Sequence[str]:
-    """Return the tokens to use for a URL, with no more than one virtual user agent."""
+    """Return the tokens that decide about a URL, with no more than one virtual user agent.
+
+    If there are several virtual user agents, the first one that is disallowed decides.
+    """
     combinations = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
     if len(combinations) < 2:
         return tokens
     for combination in combinations:
         if not RobotsTxt.decide(file, url, combination).allowed:
             return combination
-    return combinations[0]
+    return combinations[0]  # all of them are allowed

@@ -84,12 +84,12 @@ def read_line(line: str) -> tuple[LineKind, str, str]:
     :returns: the kind, the key in lowercase, and the value. If the line has no key, the value is
         the entire line.
     """
-    text, comment, _ = line[:MAX_LINE].partition("#")
+    text, comment_sign, _ = line[:MAX_LINE].partition("#")
     text = text.strip(BLANKS)
     if not text:
-        return LineKind.COMMENT if comment else LineKind.BLANK, "", ""
+        return LineKind.COMMENT if comment_sign else LineKind.BLANK, "", ""
     key, colon, value = text.partition(":")
-    if not colon:
+    if not colon:  # as in Google's reference parser, accept `Disallow /x`, but no longer text
         words = _words_of(text)
         if len(words) != 2 or words[0].lower() not in KEYS:
             return LineKind.JUNK, "", text
@@ -154,7 +154,8 @@ def content_of(body: bytes, max_size: int) -> Content:
             encoding = wide_encoding
             data = data[len(mark) :].decode(encoding, "replace").encode()
             break
-    # In a wide encoding, we cannot tell whether the limit falls between two lines.
+    # A line that is cut off may mean something else, such as `Disallow: /` for `Disallow: /a`, so
+    # drop it. In a wide encoding, we cannot tell whether the limit falls between two lines.
     drop_last_line = truncated and (encoding != "" or body[max_size] not in b"\n\r")
     marks = _utf8_marks(data)
     if marks is not None:
@@ -164,7 +165,7 @@ def content_of(body: bytes, max_size: int) -> Content:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\n " in data or b"\n\t" in data:
-        # Whitespace slows down every search, and a hostile file may contain 250,000 such lines.
+        # Blank lines slow down every search, and a hostile file may contain 250,000 of them.
         data = _blank_line.sub(b"\n", data, count=_MAX_BLANK_LINES)
     end = data.rfind(b"\n") + 1 if drop_last_line else len(data)
     return Content(data[:end], truncated, size, encoding)

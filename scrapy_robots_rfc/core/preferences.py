@@ -136,6 +136,7 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
         member = member_at(text, at)
         if member is None:
             return {}
+        # If a key is repeated, its last member applies (RFC 9651, 4.2.2).
         members[member[1]] = {"y": True, "n": False}.get(member[2])
         at = member.end()
     return _by_label(members.items())
@@ -205,51 +206,49 @@ class PathPreference(NamedTuple):
 
 
 def read_records(
-    records: Iterable[Record], above: Iterable[Record] = ()
+    records: Iterable[Record], default_signals: Iterable[Record] = ()
 ) -> dict[str, list[PathPreference]]:
     """Parse a group's records into preferences, grouped by the kind of record.
 
     :param records: the group's records with a key in `RECORDS`, decoded as Latin-1.
-    :param above: the Content-Signal records above the first user-agent line. They apply to labels
-        that the group's own Content-Signal records do not mention.
+    :param default_signals: the Content-Signal records above the first user-agent line. They apply
+        to labels that the group's own Content-Signal records do not mention.
     """
     by_kind = _read_all(records)
     own_labels = {label for signal in by_kind[SIGNAL] for label in signal.labels}
-    for signal in _read_all(above)[SIGNAL]:
-        defaults = {
+    for signal in _read_all(default_signals)[SIGNAL]:
+        labels = {
             label: preference
             for label, preference in signal.labels.items()
             if label not in own_labels
         }
-        by_kind[SIGNAL].append(signal._replace(labels=defaults))
+        by_kind[SIGNAL].append(signal._replace(labels=labels))
     return by_kind
 
 
 def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
     """Parse records into preferences, grouped by kind, up to `MAX_BYTES`."""
     by_kind: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
-    left = MAX_BYTES
+    bytes_left = MAX_BYTES
     for record in records:
-        key, value = record.key, record.value
-        left -= len(value)
-        if left < 0:
+        kind, value = record.key, record.value
+        bytes_left -= len(value)
+        if bytes_left < 0:
             break
-        kind = key
-        path = ""
-        if key == SIGNAL:
+        path = ""  # matches all URLs
+        if kind == SIGNAL:  # `Content-Signal: ai-train=no`
             values = parse_signal(value.encode("latin-1"))
-        elif key == USAGE:
+        elif kind == USAGE:  # `Content-Usage: train-ai=n` or `Content-Usage: /a/ train-ai=n`
             if value.startswith("/"):
-                path, *rest = value.split(maxsplit=1)
-                value = "".join(rest)
+                path = value.split(maxsplit=1)[0]
+                value = value.removeprefix(path).lstrip()
             values = parse_usage(value.encode("latin-1"))
-        elif value[:1] in {"/", "*"}:
-            kind = TRAIN_AI
-            path = value
-            values = {TRAIN_AI: TRAINING[key]}
+        elif value[:1] in {"/", "*"}:  # `DisallowAITraining: /a/`
+            kind, path = TRAIN_AI, value
+            values = {TRAIN_AI: TRAINING[record.key]}
         else:
-            continue  # a path like this never matches
-        labels = _with_source(values, f"{key}: {as_text(record.value)}", record.line)
+            continue  # `DisallowAITraining: a/`, which never matches
+        labels = _with_source(values, f"{record.key}: {as_text(record.value)}", record.line)
         by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), labels))
     return by_kind
 
@@ -289,18 +288,19 @@ def header_preferences(
         9651, 4.2), which is ignored if it is larger than `MAX_BYTES`.
     :param signals: the values of all Content-Signal lines. Only the first `MAX_BYTES` are read.
     """
-    # Lines of the same header are joined with commas (RFC 9110, 5.3), including empty lines.
+    # Lines of the same header are joined with commas (RFC 9110, 5.3), including empty lines. More
+    # than `MAX_BYTES` lines are too long even if all of them are empty, so `islice` stops there.
     joined_usage = b", ".join(islice(usage, MAX_BYTES))
-    is_too_long = len(joined_usage) > MAX_BYTES
-    lines = tuple(islice(signals, MAX_BYTES))
-    ends = accumulate(len(line) + len(b", ") for line in lines)
-    lines_read = [line for line, end in zip(lines, ends, strict=True) if end <= MAX_BYTES]
+    usage_is_too_long = len(joined_usage) > MAX_BYTES
+    signal_lines = tuple(islice(signals, MAX_BYTES))
+    ends = accumulate(len(line) + len(b", ") for line in signal_lines)
+    lines_read = [line for line, end in zip(signal_lines, ends, strict=True) if end <= MAX_BYTES]
     signal = b", ".join(lines_read)
     preferences = _with_source(parse_signal(signal), _header("Content-Signal", signal))
-    if not is_too_long:
+    if not usage_is_too_long:
         source = _header("Content-Usage", joined_usage)
         preferences = combined(_with_source(parse_usage(joined_usage), source), preferences)
-    return preferences, is_too_long or len(lines_read) < len(lines)
+    return preferences, usage_is_too_long or len(lines_read) < len(signal_lines)
 
 
 def _header(name: str, value: bytes) -> str:

@@ -46,9 +46,11 @@ def without_credentials(text: str, instead: str = "") -> str:
 
     :param instead: a replacement for the user name and password.
     """
-    # Remove everything from the first colon in a word to its last @. This takes linear time,
-    # because each word is searched only once.
+    # Remove everything from the first colon in a word to its last @, except for the slashes after
+    # the colon: `https://user:password@a.example` becomes `https://a.example`. This takes linear
+    # time, because each word is searched only once.
     text = re.sub(r"(?<!\S)([^\s:]*+:/{0,2})\S*@", rf"\1{instead}", text)
+    # In the query of a URL: `?username=a&password=b`.
     return re.sub(r"(?i)\b(password|username)=[^&\s]*", r"\1=***", text)
 
 
