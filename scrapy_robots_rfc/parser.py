@@ -64,6 +64,7 @@ class RfcRobotParser(RobotParser):
 def _warn_of_ignored_settings(crawler: Crawler) -> None:
     """Warn about settings that have no effect without our middleware."""
     ours = {row.key for row in TABLE if row.key.startswith("ROBOTS_")} - {_MAX_SIZE.key}
+    # The priority is `None` or 0 unless the user, a spider or an add-on has set the setting.
     ignored = sorted(key for key in ours if crawler.settings.getpriority(key))
     if ignored:
         logger.warning(

@@ -208,7 +208,7 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
 
     :param url: the requested URL.
     :param location: the Location header, if any.
-    :param scheme: the scheme of the requested URL.
+    :param scheme: the scheme of the requested URL. It is only used if the user added the scheme.
     """
     if not location:
         return None
@@ -273,13 +273,19 @@ def validity_after(
         age = limits.cache_max_age
         if fresh_for is not None:
             age = min(max(fresh_for, limits.cache_min_age), age)
-        return Validity(fetched, now + age, now if fetched is Outcome.SUCCESSFUL else None)
-    since = now if old is None or old.unreachable_since is None else old.unreachable_since
+        confirmed = now if fetched is Outcome.SUCCESSFUL else None
+        return Validity(fetched, now + age, confirmed)
     next_fetch = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed
+    since = None if old is None else old.unreachable_since
+    if since is None:
+        since = now  # this is the first fetch that failed
+    # An earlier file applies until it is too old (2.3.1.4).
     if confirmed is not None and now < confirmed + limits.stale_max_age:
         next_fetch = min(next_fetch, confirmed + limits.stale_max_age)
         return Validity(Outcome.SUCCESSFUL, next_fetch, confirmed, since)
+    # Without a file, nothing is allowed at first. If the site stays unreachable for too long, it is
+    # treated as unavailable, so everything is allowed (2.3.1.4).
     if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
         return Validity(Outcome.UNAVAILABLE, next_fetch, unreachable_since=since)
     return Validity(Outcome.UNREACHABLE, next_fetch, unreachable_since=since)
@@ -292,9 +298,12 @@ def limit_validity(old: Validity, fetched: float, now: float, limits: Settings) 
     """
     if old.unreachable_since is None:
         return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
+    # The last fetch failed. What applies in that case depends on the settings and on the time, for
+    # example on whether an earlier file is too old.
     validity = validity_after(old, Outcome.UNREACHABLE, now, limits)
     if validity.outcome is not old.outcome:
-        return validity._replace(fresh_until=now)
+        return validity._replace(fresh_until=now)  # expired, so that the file is fetched again
+    # The other crawl may wait for up to `MAX_RETRY_AFTER` if the site sent a Retry-After header.
     next_fetch = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
     if validity.confirmed is not None:
         next_fetch = min(next_fetch, validity.confirmed + limits.stale_max_age)
@@ -310,7 +319,9 @@ def backoff_delays(
     :param retry_after: the Retry-After delay in seconds. It only affects the first delay.
     """
     delays = settings.unreachable_backoff[attempts:]
-    return (with_retry_after(delays[0], retry_after), *delays[1:]) if delays else ()
+    if not delays:
+        return ()
+    return (with_retry_after(delays[0], retry_after), *delays[1:])
 
 
 def with_retry_after(seconds: float, retry_after: float | None) -> float:

@@ -85,11 +85,12 @@ def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | N
     """
     if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _FIXED:
         raise ValueError(name)
-    if (description is None) is not (name in SCHEMES):
+    # The default schemes can only be disabled, and all other schemes need a description.
+    if (description is None) != (name in SCHEMES):
         raise ValueError(name)
     if description is None:
         return None
-    port, answers, rules = Scheme(**description)
+    port, answers, rules = Scheme(**description)  # unlike in a `Scheme`, these are not enums yet
     if type(port) is not int or not 0 < port < 65_536:
         raise ValueError(port)
     return Scheme(port, Answers(answers), Dialect(rules))
@@ -200,8 +201,8 @@ def other_reading(url: str) -> str | None:
         return None
     path, after = parts["path"], parts["after"]
     if _FTP.match(url):
-        name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
-        path = quote(name, encoding="latin-1", errors="replace")  # as Twisted sends it
+        file_name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
+        path = quote(file_name, encoding="latin-1", errors="replace")  # as Twisted sends it
         after = ""
     if _DOT_SEGMENT.search(path):
         path = _without_dot_segments(path)
@@ -217,8 +218,8 @@ def _without_dot_segments(path: str) -> str:
             del segments[-1:]
         elif plain != ".":
             segments.append(segment)
-    if plain in (".", ".."):
-        segments.append("")  # keep a folder's trailing slash
+    if plain in (".", ".."):  # after the loop, this is the last segment
+        segments.append("")  # `/a/b/..` becomes `/a/`, not `/a`
     return f"/{'/'.join(segments)}"
 
 
@@ -230,6 +231,8 @@ def join_url(base: str, reference: str) -> str:
     scheme = base.partition(":")[0]
     if scheme in ("http", "https") or urlsplit(reference).scheme:
         return urljoin(base, reference)
+    # If `urljoin` does not know a scheme, it returns the reference unchanged. Pretend that the base
+    # is an http URL, and restore its scheme in the result.
     return scheme + urljoin(f"http{base[len(scheme) :]}", reference).removeprefix("http")
 
 
@@ -267,15 +270,19 @@ class Site(NamedTuple):
         """
         text = text.strip()
         match = re.fullmatch(_NAME, text, re.IGNORECASE)
-        if match is None or (match["below"] and match["host"].startswith("[")):
+        if match is None:
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()
+        # Use the URL of such an origin to normalize the host and port. If the scheme is missing, it
+        # does not matter which one the URL has.
         origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/", schemes)
         if origin is None:
             raise ValueError(text)
         labels = origin.host.split(".")
-        is_ip_address = labels[-1].isdigit()
-        if "" in labels or (match["below"] and is_ip_address):
+        is_ip_address = ":" in origin.host or labels[-1].isdigit()
+        if "" in labels:  # two dots, as in `a..example`
+            raise ValueError(text)
+        if match["below"] and is_ip_address:  # an address has no subdomains
             raise ValueError(text)
         port = origin.port if scheme or match["port"] else None
         return cls(text, origin.host, match["below"] is not None, scheme, port)

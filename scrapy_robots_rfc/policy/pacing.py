@@ -58,7 +58,7 @@ class Pace(NamedTuple):
 
     def merged_with(self, other: "Pace") -> "Pace":
         """Return a pace that combines the bounds of both."""
-        return _largest((*self.bounds, *other.bounds)) or self
+        return _pace_from((*self.bounds, *other.bounds)) or self
 
     def bound(self, utc: time) -> Bound | None:
         """Return the largest bound that applies at a time of day, or `None` if there is none."""
@@ -96,7 +96,7 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
             hours = "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
             value = f"{rate.requests}/{rate.seconds:g} s{hours}"
             bounds.append(Bound(rate.interval, f"Request-rate {value} {place}", window))
-    return _largest(bounds)
+    return _pace_from(bounds)
 
 
 def paces_of(
@@ -117,8 +117,8 @@ def paces_of(
     return paces
 
 
-def _largest(bounds: Iterable[Bound]) -> Pace | None:
-    """Return the largest bound for each window.
+def _pace_from(bounds: Iterable[Bound]) -> Pace | None:
+    """Return a pace with only the largest bound for each window, or `None` if there are no bounds.
 
     If there are too many windows, the remaining bounds apply all day.
     """
@@ -126,7 +126,7 @@ def _largest(bounds: Iterable[Bound]) -> Pace | None:
     for bound in bounds:
         window = bound.window
         if window not in largest and len(largest) >= _MAX_WINDOWS:
-            window = None
+            window = None  # all day
         known = largest.get(window)
         if known is None or known.seconds < bound.seconds:
             largest[window] = bound._replace(window=window)
