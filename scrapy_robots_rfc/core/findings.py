@@ -95,6 +95,7 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
             Flag.NEVER_MATCHES: (is_rule or key in TRAINING) and value[:1] not in ("", "/", "*"),
             Flag.SPACE_IN_PATTERN: is_rule and _has_blanks(value),
             Flag.CONTROL_OCTET: _has_control_characters(text),
+            # Decoding drops bytes that are not UTF-8.
             Flag.NOT_UTF8: value_bytes.decode("utf-8", "ignore").encode() != value_bytes,
             Flag.TOO_LONG: len(line) > MAX_LINE,
             Flag.BYTE_ORDER_MARK: number == 1 and encoding == "utf-8",
@@ -128,17 +129,17 @@ class Group(NamedTuple):
 def groups_of(robots: RobotsTxt) -> tuple[Group, ...]:
     """Return the groups as written, without merging groups for the same crawler (2.1)."""
     groups: list[list[Line]] = []
-    starts_group = True
+    next_agent_starts_group = True
     for line in lines_of(robots):
         if line.kind is LineKind.USER_AGENT:
-            if starts_group:
+            if next_agent_starts_group:
                 groups.append([])
-            starts_group = False
+            next_agent_starts_group = False
         elif line.kind in RULES:
-            starts_group = True  # the next user-agent line does not belong to this group
+            next_agent_starts_group = True  # user-agent lines after a rule are for another group
         elif line.kind is not LineKind.RECORD:
-            continue
-        if groups:
+            continue  # blank lines, comments and junk belong to no group
+        if groups:  # rules and records above the first user-agent line do not, either
             groups[-1].append(line)
     return tuple(map(_make_group, groups))
 
@@ -147,6 +148,7 @@ def _make_group(lines: list[Line]) -> Group:
     rules = [line for line in lines if line.kind in RULES]
     return Group(
         tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
+        # `LineKind` and `RuleKind` have the same names for the two kinds of rules.
         tuple(Rule(RuleKind[line.kind.name], line.value, line.number) for line in rules),
         lines[0].number,
         lines[-1].number,
@@ -185,15 +187,16 @@ class Explanation(NamedTuple):
             why_no_group = f"no group matches {' or '.join(self.crawler_tokens)}"
         if self.token is None:
             return f"none, because {why_no_group} and there is no group for all crawlers (*)"
-        missing: list[str] = []
+        # List the names that come before the token in the order of preference.
+        without_group: list[str] = []
         for name in self.crawler_tokens:
-            spellings = [spelling for spelling, _ in crawler_keys(name)]
+            spellings = [spelling for spelling, _ in crawler_keys(name)]  # `bot2`, then `bot`
             if self.token in spellings:
-                missing += spellings[: spellings.index(self.token)]
-                if not missing:
+                without_group += spellings[: spellings.index(self.token)]
+                if not without_group:
                     return f"{self.token}, named in the file"
-                return f"{self.token}, because no group matches {' or '.join(missing)}"
-            missing.append(name)
+                return f"{self.token}, because no group matches {' or '.join(without_group)}"
+            without_group.append(name)
         return f"all crawlers (*), because {why_no_group}"
 
 
@@ -208,17 +211,18 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
     :param url: the URL, in any form that `RobotsTxt.decide` accepts.
     :param tokens: product tokens in order of preference.
     """
-    tokens = deciding_tokens(robots, url, tokens)
-    token, key = robots.select_group(tokens) or (None, None)
+    crawler_tokens = deciding_tokens(robots, url, tokens)
+    token, key = robots.select_group(crawler_tokens) or (None, None)
     lines, all_groups = _lines_and_groups(robots)
     groups = tuple(group for group in all_groups if key in keys_of(group))
     target = request_target(url)
+    # Rule -> how specific it is, and whether it is an Allow rule, which wins a tie.
     ranks: dict[Rule, tuple[int, bool]] = {}
     for rule in chain.from_iterable(group.rules for group in groups):
-        # Parse the line again, because `Rule.pattern` may contain `\xNN` escapes.
+        # Parse the line again, because `Rule.pattern` may contain `\xNN` for invalid bytes.
         _, _, pattern = read_line(lines[rule.line - 1])
         if pattern and parse_pattern(pattern).matches(target):
             ranks[rule] = specificity(pattern), rule.kind is RuleKind.ALLOW
     # The sort is stable, so equally specific rules stay in file order.
     matches = sorted(ranks, key=ranks.__getitem__, reverse=True)
-    return Explanation(tokens, token, groups, tuple(matches))
+    return Explanation(crawler_tokens, token, groups, tuple(matches))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from string import ascii_letters
 
 from scrapy_robots_rfc.core.agents import ANY, names_in_line, product_tokens
@@ -114,6 +114,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
             rules = pluralize(sum(len(group.rules) for group in groups), "rule")
             effect = f"this is a web page; this crawler reads the {rules} in it, but others may not"
         findings.append(_make_finding(Code.MARKUP, first, effect=effect))
+        # Treat the line as a comment, so that it does not have any other findings.
         lines[first.number - 1] = first._replace(kind=LineKind.COMMENT, flags=frozenset())
     if groups or not is_markup:  # do not report every line of a web page
         shared = _shared_tokens(lines)
@@ -168,17 +169,17 @@ def _check_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Findi
         if similar is not None:
             yield _make_finding(Code.ALMOST_A_KEY, line, similar=similar)
         elif flag is Flag.INVALID_TOKEN:
-            if not _names_nobody(line.value):
+            if not _names_nobody(line.value):  # otherwise, `_check_nobody` reports it
                 effect, meant = _describe_name(line.value, shared)
                 yield _make_finding(flag, line, effect=effect, meant=meant)
         else:
             yield _make_finding(flag, line, rule=_suggest_rules(line))
     if line.kind is LineKind.JUNK:
-        without_first_word = line.value.lstrip(f"{ascii_letters}-")
-        similar = _similar_key(line.value.removesuffix(without_first_word).lower())
+        after_first_word = line.value.lstrip(f"{ascii_letters}-")
+        similar = _similar_key(line.value.removesuffix(after_first_word).lower())
         meant = f"a comment: # {line.value}"
-        if similar:
-            meant = f"{similar}: {without_first_word.lstrip()}"
+        if similar:  # `Disallow/a b` should be `Disallow: /a b`
+            meant = f"{similar}: {after_first_word.lstrip()}"
         yield _make_finding(Code.NO_RECORD, line, meant=meant)
     elif line.kind in RULES:
         yield from _check_pattern(line, raw)
@@ -222,7 +223,7 @@ def _describe_name(value: str, shared: Collection[str]) -> tuple[str, str]:
     if token == ANY:
         return "it matches every crawler", f"User-agent: {ANY}"
     runs = _RUN.findall(_TAG.sub("", value))
-    full_name = as_text(octets[: len(name)])
+    full_name = as_text(octets[: len(name)])  # like `name`, but not in lowercase
     if not token:
         effect = f"only crawlers that compare full names match `{full_name}` ({_ONLY_LETTERS})"
         return effect, "the product token of the crawler"
@@ -246,8 +247,9 @@ def _suggest_path(value: str) -> str:
     if value[:1] in ('"', "'"):
         value = value.strip("\"'")
     path = _SITE.sub("", _TAG.sub("", value))
-    path = _ESCAPED.sub(r"\1", _ANYTHING.sub("*", path.removeprefix("^")))
-    path = path.replace("\\", "/")
+    path = _ANYTHING.sub("*", path.removeprefix("^"))  # `^/a/.*` becomes `/a/*`
+    path = _ESCAPED.sub(r"\1", path)  # `/a\.html` becomes `/a.html`
+    path = path.replace("\\", "/")  # `\a\b` becomes `/a/b`
     path = path.removesuffix("*$").removesuffix("*")  # patterns are prefixes anyway
     if path[:1] == "*":
         return path
@@ -274,8 +276,8 @@ def _suggest_rules(line: Line) -> str:
 
 def _check_pattern(line: Line, raw: str) -> Iterator[Finding]:
     """Check a rule's pattern."""
-    before, comment, _ = raw[:MAX_LINE].partition("#")
-    if comment and line.value and before[-1] not in BLANKS:
+    before, comment_sign, _ = raw[:MAX_LINE].partition("#")
+    if comment_sign and line.value and before[-1] not in BLANKS:  # `Disallow: /a#b`
         yield _make_finding(Code.CUT_BY_COMMENT, line)
     if "$" in line.value[:-1]:
         yield _make_finding(Code.DOLLAR_INSIDE, line)
@@ -336,9 +338,8 @@ def _check_delay(line: Line) -> Iterator[Finding]:
 
 def _check_use(line: Line) -> Iterator[Finding]:
     """Check a Content-Usage or Content-Signal record."""
-    by_kind = read_records([Record(line.key, to_octets(line.value), line.number)])
-    by_label = [record.labels.items() for record in chain.from_iterable(by_kind.values())]
-    preferences = list(chain.from_iterable(by_label))
+    records = read_records([Record(line.key, to_octets(line.value), line.number)])[line.key]
+    preferences = [item for record in records for item in record.labels.items()]
     if line.key == USAGE and not preferences:
         yield _make_finding(Code.USE_VOID, line)
     yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
@@ -355,8 +356,8 @@ def _check_outside_group(line: Line) -> Iterator[Finding]:
     if line.key == SIGNAL:
         yield _make_finding(Code.SIGNAL_OUTSIDE_GROUP, line)
     elif line.key in _PACES or line.key in RECORDS:
-        by = ""
-        if line.key == "crawl-delay":
+        by = ""  # all crawlers
+        if line.key == "crawl-delay":  # others may obey it even here
             by = " by this crawler, Protego and urllib.robotparser"
         yield _make_finding(Code.RECORD_OUTSIDE_GROUP, line, by=by)
 
@@ -366,14 +367,18 @@ def _check_outside_group(line: Line) -> Iterator[Finding]:
 
 def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
     """Check the user-agent lines in all groups."""
-    by_name: dict[tuple[str, str], Group] = {}  # token and full name -> the first group with them
-    by_token: dict[str, tuple[str, int]] = {}  # token -> its first name and line number
+    # Token and full name -> the first group with them.
+    by_name: dict[tuple[str, str], Group] = {}
+    # Token -> the first full name with it, and the line number of its group.
+    by_token: dict[str, tuple[str, int]] = {}
     for group in groups:
         agents = _agents_in(group, lines)
         names = [names_in_line(to_octets(line.value)) for line in agents]
         earlier_groups = [by_name[name] for name in names if name in by_name]
         if earlier_groups:
             earlier = earlier_groups[0]
+            # Repeating the same rules is harmless. With different rules, it matters whether a
+            # crawler combines the groups.
             code = Code.SPLIT_GROUP if _rules(earlier) == _rules(group) else Code.NAMED_TWICE
             yield _make_finding(code, agents[0], above=earlier.line)
         elif not group.rules:
@@ -384,10 +389,11 @@ def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Fin
                 by_name.setdefault((token, name), group)
             if token in POLICY_TOKENS:
                 yield _make_finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
-            first_name, first_line = by_token.setdefault(token, (name, group.line))
-            if token and first_name != name and first_line != group.line:
-                spelling = line.value[: len(token)]
-                yield _make_finding(Code.SAME_TOKEN, line, token=spelling, above=first_line)
+            # `bot1` and `bot2` have the same token, so many crawlers confuse their groups.
+            first_name, first_group_line = by_token.setdefault(token, (name, group.line))
+            if token and first_name != name and first_group_line != group.line:
+                spelling = line.value[: len(token)]  # like `token`, but not in lowercase
+                yield _make_finding(Code.SAME_TOKEN, line, token=spelling, above=first_group_line)
 
 
 def _check_nobody(agents: Sequence[Line]) -> Iterator[Finding]:
@@ -421,17 +427,18 @@ def _check_group(group: Group, lines: Sequence[Line]) -> Iterator[Finding]:
     """
     for above, line in pairwise(_agents_in(group, lines)):
         between = lines[above.number : line.number - 1]
+        # Site owners who separate two user-agent lines probably mean two groups.
         if any(other.kind in (LineKind.BLANK, LineKind.RECORD) for other in between):
             yield _make_finding(Code.AGENTS_JOINED, line, above=above.number)
-    by_pattern: dict[str, Line] = {}
+    first_by_pattern: dict[str, Line] = {}
     first_delay: Line | None = None
     for line in lines[group.line - 1 : group.last]:
         if line.kind in RULES and line.value:
-            other = by_pattern.setdefault(line.value, line)
-            if line.kind is not other.kind:
-                yield _make_finding(Code.CONTRADICTION, line, above=other.number)
-            elif line is not other:
-                yield _make_finding(Code.REPEATED_RULE, line, above=other.number)
+            first = first_by_pattern.setdefault(line.value, line)
+            if line.kind is not first.kind:
+                yield _make_finding(Code.CONTRADICTION, line, above=first.number)
+            elif line is not first:
+                yield _make_finding(Code.REPEATED_RULE, line, above=first.number)
         elif line.key == "crawl-delay" and parse_delay(line.value) is not None:
             first_delay = first_delay or line
             if parse_delay(line.value) != parse_delay(first_delay.value):
