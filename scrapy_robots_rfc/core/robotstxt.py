@@ -87,7 +87,7 @@ class RobotsTxt:
         match = is_normal_url(url) if type(url) is str else None  # most URLs are normal
         target = match[1] if match else request_target(url)
         pattern = rules.index.find(target)
-        decision = rules.decisions.get(pattern) or rules.decision_by(pattern)
+        decision = rules.decisions.get(pattern) or rules.cache_decision(pattern)
         if not decision.allowed and target == ROBOTS_TXT:  # no rule can disallow the file itself
             return Decision(True, Reason.ROBOTS_TXT, None, rules.token)
         return decision
@@ -224,7 +224,7 @@ class RobotsTxt:
         target = request_target(url)
         for token, label, rules in self._rules_for_uses():
             pattern = rules.index.find(target)
-            decision = rules.decisions.get(pattern) or rules.decision_by(pattern)
+            decision = rules.decisions.get(pattern) or rules.cache_decision(pattern)
             source = f"User-agent: {token}"
             line = None
             if decision.rule is not None:

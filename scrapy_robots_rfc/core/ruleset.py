@@ -336,8 +336,8 @@ class Ruleset:
     token: str | None
     decisions: dict[str, Decision] = field(default_factory=dict)
 
-    def decision_by(self, pattern: str) -> Decision:
-        """Return and cache the decision for a pattern, which is empty if no rule matches."""
+    def cache_decision(self, pattern: str) -> Decision:
+        """Cache and return the decision for a pattern, which is empty if no rule matches."""
         line = self.index.signed_lines.get(pattern)  # above 0 for Allow, below 0 for Disallow
         if line is None:
             decision = Decision(True, Reason.NO_RULE, None, self.token)
