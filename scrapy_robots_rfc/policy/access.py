@@ -442,4 +442,5 @@ def parse_http_date(value: bytes) -> float | None:
         date = parsedate_to_datetime(value.decode("latin-1"))
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+    # A date with the zone `-0000` has no `tzinfo`, but is in UTC.
     return date.replace(tzinfo=date.tzinfo or UTC).timestamp()

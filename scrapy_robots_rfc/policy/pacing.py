@@ -58,6 +58,7 @@ class Pace(NamedTuple):
 
     def merged_with(self, other: "Pace") -> "Pace":
         """Return a pace that combines the bounds of both."""
+        # There is always at least one bound, so `self` is never returned.
         return _pace_from((*self.bounds, *other.bounds)) or self
 
     def bound(self, utc: time) -> Bound | None:
