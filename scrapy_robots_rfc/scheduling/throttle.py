@@ -60,7 +60,7 @@ class Throttle:
         self._timer: Cancellable | None = None
         self._wake_at = math.inf
         self._added_seconds = 0.0
-        self._has_warned = False
+        self._has_warned_of_held = False
 
     # Paced sites.
 
@@ -226,19 +226,21 @@ class Throttle:
         """
         for origin in set(self.waiting.values()):
             site = self.sites.get(origin)
-            since = None if site is None else site.waiting_since
-            if site is None or since is None or self.clock() - since < MAX_HELD:
+            if site is None or site.waiting_since is None:  # nothing is waiting for its turn
                 continue
+            if self.clock() - site.waiting_since < MAX_HELD:
+                continue
+            # A request that has passed all middlewares keeps its turn, because it will be answered.
             sent = _scrapy.requests_in_downloader(self._crawler)
-            for request, paced in list(self._turns.items()):
-                if paced is site and request not in sent:
+            for request, request_site in list(self._turns.items()):
+                if request_site is site and request not in sent:
                     self._warn_of_held(origin)
                     self.release(request)
 
     def _warn_of_held(self, origin: Origin) -> None:
         """Warn, once per crawl, that an interval may not be kept."""
-        if not self._has_warned:
-            self._has_warned = True
+        if not self._has_warned_of_held:
+            self._has_warned_of_held = True
             text = (
                 "A middleware has held a request to %s for over %g s, and other requests are "
                 "waiting for its turn. To avoid a deadlock, they are sent now, perhaps faster than "
