@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import _runtime
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 _numbers = count()
+
+# No randomness in a test, and half as many examples: most laws are simple.
+settings.register_profile("short", settings.get_profile("ci"), max_examples=50)
 
 # Run the garbage collector less often; by default, it takes a tenth of the time of the tests.
 gc.set_threshold(20_000, 10, 10)

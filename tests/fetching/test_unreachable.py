@@ -78,19 +78,22 @@ async def test_log_says_what_failed_and_how_it_ended(
 
 
 class Again(Pages):
-    """Requests another page of a site whose first page was dropped."""
+    """Requests another page of a site whose first page was dropped, a minute later."""
+
+    clock: Clock
 
     def failed(self, failure: Any) -> Any:
         super().failed(failure)
+        self.clock.now += 60
         return failure.request.replace(url=failure.request.url.replace("/a", "/b"))
 
 
 @ensureDeferred
-async def test_next_request_asks_again(site: Site) -> None:
+async def test_next_request_asks_again(site: Site, clock: Clock) -> None:
     """After ROBOTS_UNREACHABLE_TTL, the next request starts a fetch with the whole backoff."""
     failing = site.replies["/robots.txt"] = Failing(3, Reply(503))
-    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 1e-9}
-    result = await crawl([site.url("/a")], settings, spider=Again)
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 50}
+    result = await crawl([site.url("/a")], settings, spider=Again, clock=clock)
     assert {url: short(outcome) for url, outcome in result.outcomes.items()} == {
         site.url("/a"): "unreachable",
         site.url("/b"): 200,
@@ -100,11 +103,11 @@ async def test_next_request_asks_again(site: Site) -> None:
 
 @ensureDeferred
 async def test_recovery_after_a_pause_is_logged(
-    site: Site, caplog: pytest.LogCaptureFixture
+    site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A recovery at a later request is logged at INFO."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
-    await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 1e-9}, spider=Again)
+    await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 50}, spider=Again, clock=clock)
     failed, recovered, *_ = records(caplog, logging.INFO)
     unreachable = f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed"
     assert failed.startswith(unreachable)
@@ -141,11 +144,11 @@ class CloseWhileItFails(Again):
 
 
 @ensureDeferred
-async def test_unreachable_origin_counts_once(site: Site) -> None:
+async def test_unreachable_origin_counts_once(site: Site, clock: Clock) -> None:
     """An origin that stays unreachable counts once, also if the crawl ends between attempts."""
     CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
-    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.5], "ROBOTS_UNREACHABLE_TTL": 1e-9}
-    result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails)
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.5], "ROBOTS_UNREACHABLE_TTL": 50}
+    result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails, clock=clock)
     assert result.stats["finish_reason"] == "enough"
     assert (result.stat("undecided"), result.stat("origins/unreachable")) == (1, 1)
 

@@ -19,7 +19,7 @@ from scrapy_robots_rfc.core.text import without_credentials
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SMALL, _LARGE = 12_000, 48_000  # bytes
+_SMALL, _LARGE = 6_000, 24_000  # bytes
 _MOST = 9.0  # between 4 and 16
 _RUNS = 3
 

@@ -13,7 +13,7 @@ from scrapy import Request
 from tests.support.crawling import Pages, close_when, crawl
 from tests.support.site import Asked, Reply, Site
 
-PAGES = 200
+PAGES = 100
 #: ROBOTS_TIMEOUT, which is longer than the crawl.
 LATE = 60
 

@@ -111,13 +111,13 @@ def open_files(folder: Path) -> int:
 
 def test_descriptors_are_bounded(tmp_path: Path) -> None:
     """The queue opens at most MAX_DESCRIPTORS files for any number of hosts, and loses nothing."""
-    requests = pages(300, 2)
+    requests = pages(200, 2)
     found = queue(tmp_path)
     most = 0
     for request in requests:
         found.push(request)
         most = max(most, open_files(tmp_path))
-    assert len(found) == 600
+    assert len(found) == 400
     popped = []
     while (request := found.pop()) is not None:
         popped.append(request.url)

@@ -207,8 +207,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(reply.body[: length - reply.cut])
         self.wfile.flush()
-        while reply.endless and not self.site.closed.is_set():
-            self.wfile.write(b"# more\n" * 1000)
+        while reply.endless and not self.site.closed.wait(0.002):
+            self.wfile.write(b"# more\n" * 4000)
         self.close_connection = self.close_connection or reply.cut > 0
 
     def _reset(self) -> None:
