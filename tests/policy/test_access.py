@@ -30,28 +30,25 @@ def test_407_allows_nothing(statuses: tuple[int, ...]) -> None:
     )
 
 
-@pytest.mark.parametrize("status", range(200, 300))
-def test_2xx_is_a_file(status: int) -> None:
+def test_2xx_is_a_file() -> None:
     """2.3.1.1: each 2xx is a file, with its unchanged body."""
-    assert FIRST.after_response(status, None, b"body", unreachable_statuses=CLOSED) == Successful(
-        status, b"body"
-    )
+    for status in range(200, 300):
+        access = FIRST.after_response(status, None, b"body", unreachable_statuses=CLOSED)
+        assert access == Successful(status, b"body")
 
 
-@pytest.mark.parametrize("status", [s for s in range(400, 500) if s not in (407, 429)])
-def test_4xx_means_unavailable(status: int) -> None:
+def test_4xx_means_unavailable() -> None:
     """2.3.1.3: each 4xx that is not in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
-    assert FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unavailable(
-        status, str(status)
-    )
+    for status in {*range(400, 500)} - {407, 429}:
+        access = FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED)
+        assert access == Unavailable(status, str(status))
 
 
-@pytest.mark.parametrize("status", [-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999])
-def test_5xx_means_unreachable(status: int) -> None:
+def test_5xx_means_unreachable() -> None:
     """2.3.1.4: after 5xx, 429 and invalid statuses, the file is unknown."""
-    assert FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED) == Unreachable(
-        status, str(status)
-    )
+    for status in (-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999):
+        access = FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED)
+        assert access == Unreachable(status, str(status))
 
 
 def test_304_confirms_the_file_at_hand_only() -> None:
@@ -71,7 +68,6 @@ def test_304_confirms_the_file_at_hand_only() -> None:
     ) == Successful(200, b"new")
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
     ("location", "target"),
     [
@@ -86,10 +82,11 @@ def test_304_confirms_the_file_at_hand_only() -> None:
         (b"?x", "http://a.example/robots.txt?x"),
     ],
 )
-def test_redirect_is_followed_without_userinfo(status: int, location: bytes, target: str) -> None:
+def test_redirect_is_followed_without_userinfo(location: bytes, target: str) -> None:
     """2.3.1.2: a redirect is followed, relative to the requested URL, without userinfo."""
-    following = FIRST.after_response(status, location, b"", unreachable_statuses=())
-    assert following == FetchStep(target, ((FIRST.url, b""),))
+    for status in (300, 301, 302, 303, 307, 308):
+        following = FIRST.after_response(status, location, b"", unreachable_statuses=())
+        assert following == FetchStep(target, ((FIRST.url, b""),))
 
 
 @pytest.mark.parametrize(
