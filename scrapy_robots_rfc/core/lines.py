@@ -155,7 +155,7 @@ def content_of(body: bytes, max_size: int) -> Content:
             data = data[len(mark) :].decode(encoding, "replace").encode()
             break
     # A line that is cut off may mean something else, such as `Disallow: /` for `Disallow: /a`, so
-    # drop it. In a wide encoding, we cannot tell whether the limit falls between two lines.
+    # drop it. In UTF-16 and UTF-32, we cannot tell whether the limit falls between two lines.
     drop_last_line = truncated and (encoding != "" or body[max_size] not in b"\n\r")
     marks = _utf8_marks(data)
     if marks is not None:

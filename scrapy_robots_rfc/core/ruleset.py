@@ -185,30 +185,8 @@ class RuleIndex:
 
     def build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
-        signed_lines: dict[str, int] = {}  # see `__init__`
-        special: dict[str, None] = {}  # the patterns of special rules, in file order
-        for section in self._sections:
-            for above, text in text_pieces(self._file, section):
-                line = above
-                # Take the four parts of one rule at a time, and leave out the text after the last
-                # rule.
-                parts = iter(split_at_rules(text))
-                for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
-                    # Go to the line of the rule, which comes after the lines in `before`.
-                    line += before.count("\n") + 1 if before else 1
-                    pattern = head
-                    if rest:
-                        pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
-                        if pattern != head:  # `rest` is more than a comment
-                            special[pattern] = None
-                    if disallow:
-                        signed_lines.setdefault(pattern, -line)
-                    elif signed_lines.get(pattern, -1) < 0:
-                        # Allow wins over Disallow if their patterns are the same (RFC 9309, 2.2.2).
-                        signed_lines[pattern] = line
-        signed_lines.pop("", None)  # an empty pattern, such as in `Disallow:`, matches nothing
-        prefixes = [pattern for pattern in signed_lines if pattern not in special]
-        prefixes = ["", *sorted(prefixes)]
+        signed_lines, special = self._read_rules()
+        prefixes = ["", *sorted(pattern for pattern in signed_lines if pattern not in special)]
         by_literal = _group_by_literal(special)
         self.signed_lines = signed_lines
         self._parents = _parents_of(prefixes)
@@ -218,6 +196,32 @@ class RuleIndex:
             self._sizes = set(map(len, by_literal))
         self._prefixes = prefixes  # set last, because another thread may look up a target
         return prefixes
+
+    def _read_rules(self) -> tuple[dict[str, int], dict[str, None]]:
+        """Return `signed_lines`, and the patterns of all special rules in file order."""
+        signed_lines: dict[str, int] = {}
+        special: dict[str, None] = {}
+        for section in self._sections:
+            for above, text in text_pieces(self._file, section):
+                line = above
+                # Take the four parts of one rule at a time, and leave out the text after the last
+                # rule.
+                parts = iter(split_at_rules(text))
+                for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
+                    # The rule comes after the lines in `before`, which is usually empty.
+                    line += before.count("\n") + 1 if before else 1
+                    pattern = head
+                    if rest:
+                        pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
+                        if pattern != head:  # `rest` does not only contain blanks and a comment
+                            special[pattern] = None
+                    if disallow:
+                        signed_lines.setdefault(pattern, -line)
+                    elif signed_lines.get(pattern, -1) < 0:
+                        # Allow wins over Disallow if their patterns are the same (RFC 9309, 2.2.2).
+                        signed_lines[pattern] = line
+        signed_lines.pop("", None)  # an empty pattern, such as in `Disallow:`, matches nothing
+        return signed_lines, special
 
     def _literals_in(self, target: str) -> set[str]:
         """Return all literals and needles that a target contains."""

@@ -273,8 +273,8 @@ class Site(NamedTuple):
         if match is None:
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()
-        # Use the URL of such an origin to normalize the host and port. If the scheme is missing, it
-        # does not matter which one the URL has.
+        # Parse the host and port as part of a URL, so that they are normalized. If the text has no
+        # scheme, it does not matter which one the URL has.
         origin = Origin.of(f"{scheme or 'http'}://{match['host']}{match['port'] or ''}/", schemes)
         if origin is None:
             raise ValueError(text)
