@@ -231,7 +231,7 @@ class Throttle:
             if self.clock() - site.waiting_since < MAX_HELD:
                 continue
             # A request that has passed all middlewares keeps its turn, because it will be answered.
-            sent = _scrapy.requests_in_downloader(self._crawler)
+            sent = set(_scrapy.requests_in_downloader(self._crawler))
             for request, request_site in list(self._turns.items()):
                 if request_site is site and request not in sent:
                     self._warn_of_held(origin)
