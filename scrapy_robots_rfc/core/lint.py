@@ -369,8 +369,8 @@ def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Fin
     """Check the user-agent lines in all groups."""
     # Token and full name -> the first group with them.
     by_name: dict[tuple[str, str], Group] = {}
-    # Token -> the first full name with it, and the line number of its group.
-    by_token: dict[str, tuple[str, int]] = {}
+    # Token -> the first full name with it, its line number, and its group.
+    by_token: dict[str, tuple[str, int, Group]] = {}
     for group in groups:
         agents = _agents_in(group, lines)
         names = [names_in_line(to_octets(line.value)) for line in agents]
@@ -390,10 +390,12 @@ def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Fin
             if token in POLICY_TOKENS:
                 yield _make_finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
             # `bot1` and `bot2` have the same token, so many crawlers confuse their groups.
-            first_name, first_group_line = by_token.setdefault(token, (name, group.line))
-            if token and first_name != name and first_group_line != group.line:
+            first_name, first_line, first_group = by_token.setdefault(
+                token, (name, line.number, group)
+            )
+            if token and first_name != name and first_group is not group:
                 spelling = line.value[: len(token)]  # like `token`, but not in lowercase
-                yield _make_finding(Code.SAME_TOKEN, line, token=spelling, above=first_group_line)
+                yield _make_finding(Code.SAME_TOKEN, line, token=spelling, above=first_line)
 
 
 def _check_nobody(agents: Sequence[Line]) -> Iterator[Finding]:

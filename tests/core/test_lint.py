@@ -116,10 +116,10 @@ def test_a_web_page_with_groups() -> None:
 
 def test_names_that_differ_after_a_digit() -> None:
     """Two names with the same token are reported, because many crawlers read them as one."""
-    found = findings(b"User-agent: bot1\nAllow: /\nUser-agent: bot2\nDisallow: /")
+    found = findings(b"User-agent: x\nUser-agent: bot1\nAllow: /\nUser-agent: bot2\nDisallow: /")
     codes = [(finding.code, finding.line) for finding in found]
-    assert codes == [(Flag.INVALID_TOKEN, 1), (Flag.INVALID_TOKEN, 3), (Code.SAME_TOKEN, 3)]
-    assert found[-1].effect.startswith("many crawlers read this and line 1 as `bot`")
+    assert codes == [(Flag.INVALID_TOKEN, 2), (Flag.INVALID_TOKEN, 4), (Code.SAME_TOKEN, 4)]
+    assert found[-1].effect.startswith("many crawlers read this and line 2 as `bot`")
     assert {finding.meant for finding in found} == {"names that differ in their letters"}
 
 
