@@ -377,9 +377,9 @@ def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Fin
         earlier_groups = [by_name[name] for name in names if name in by_name]
         if earlier_groups:
             earlier = earlier_groups[0]
-            # Repeating the same rules is harmless. With different rules, it matters whether a
-            # crawler combines the groups.
-            code = Code.SPLIT_GROUP if _rules(earlier) == _rules(group) else Code.NAMED_TWICE
+            # A group with the same rules is harmless. If the rules differ, some crawlers combine
+            # the two groups, and others use only one of them.
+            code = Code.REPEATED_GROUP if _rules(earlier) == _rules(group) else Code.NAMED_TWICE
             yield _make_finding(code, agents[0], above=earlier.line)
         elif not group.rules:
             yield _make_finding(Code.NO_RULES, agents[0])

@@ -40,7 +40,7 @@ class Code(enum.StrEnum):
     # Problems with a group.
     NAMES_NOBODY = enum.auto()
     AGENTS_JOINED = enum.auto()
-    SPLIT_GROUP = enum.auto()
+    REPEATED_GROUP = enum.auto()
     NAMED_TWICE = enum.auto()
     SAME_TOKEN = enum.auto()
     POLICY_GROUP = enum.auto()
@@ -186,7 +186,7 @@ _NOTICES: dict[Flag | Code, Text] = {
         "this crawler and most others skip the byte order mark, but some ignore the first line",
         f"{_AS_UTF8} without a byte order mark",
     ),
-    Code.SPLIT_GROUP: Text(
+    Code.REPEATED_GROUP: Text(
         "it has the same rules as the group on line {above} (RFC 9309, 2.2.1)", "one group"
     ),
     Code.POLICY_GROUP: Text(

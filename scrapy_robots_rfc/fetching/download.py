@@ -96,7 +96,7 @@ class Downloader:
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
         self._has_small_pool = _scrapy.has_small_pool(crawler)
-        if settings.unreachable_backoff:  # otherwise Scrapy would retry each attempt
+        if settings.unreachable_backoff:  # our own retries replace those of Scrapy
             self._meta["dont_retry"] = True
         # Scheme -> path of a function that adapts its download handler to our requests.
         self._adapters = {
@@ -104,10 +104,12 @@ class Downloader:
             for name, scheme in settings.schemes.items()
             if scheme.answers in TRANSFERS
         }
-        # During exchanges, this replaces the crawler's `send_catch_log`, and calls `_signal` with
-        # the original method as its first argument. At other times, it would slow down pages.
+        # Replaces the crawler's `send_catch_log` while a file is being fetched, and calls `_signal`
+        # with the original method as its first argument. Connected signal handlers would slow down
+        # pages at all times, and couldn't keep a user's handler from stopping our transfers.
         self._wrapper: partial[list[tuple[Any, Any]]] | None = None
         self._under_way: set[_Exchange] = set()
+        # Signal -> the method that `_signal` calls if the signal is about one of our requests.
         self._handlers: dict[object, Callable[..., bool | None]] = {
             scrapy_signals.request_reached_downloader: self._reached,
             scrapy_signals.headers_received: self._headers_received,

@@ -169,7 +169,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         access = _network_failure(chain)
         is_late = isinstance(error, LATE)
         return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
-    # A component of the crawl failed, unless Scrapy was reading what the site had sent.
+    # If Scrapy wasn't reading the site's response, a component of the crawl failed.
     for name in _class_names(error):
         if name in _ADVICE:
             return _known_failure(error, component, name)

@@ -1,4 +1,4 @@
-"""Fetch robots.txt files. `Fetcher.get` runs a fetch, and its steps follow it in order.
+"""Fetch robots.txt files. `Fetcher.get` runs a fetch. Below it are the steps, in order.
 
 `pending.py` limits the number of concurrent fetches and their duration. `download.py` handles each
 exchange, `policy/access.py` interprets the response, and `cache/entry.py` applies the result.

@@ -207,8 +207,8 @@ class RobotsService:
     async def fetch_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
         """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed.
 
-        The request may join a fetch that uses another route. If that fetch gets a result that only
-        applies to its own route, another fetch is needed.
+        The request may join a fetch that uses another route. If that fetch fails because of its own
+        route, another fetch is needed.
         """
         route = self.routes.of(request)
         while True:
@@ -216,8 +216,9 @@ class RobotsService:
             robots = await fetch.result()
             if robots is None or fetch.route == route:
                 return robots
-            failure_of_other_route = self._fetcher.failed_routes.get((origin, fetch.route))
-            if robots.for_all_routes and robots is not failure_of_other_route:
+            is_route_failure = robots is self._fetcher.failed_routes.get((origin, fetch.route))
+            is_direct_failure = not robots.for_all_routes  # it got no answer without a proxy
+            if not is_route_failure and not is_direct_failure:
                 return robots
 
     def tick(self) -> None:

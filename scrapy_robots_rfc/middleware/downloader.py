@@ -97,7 +97,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._progress.log_waiting,
         )
         self._failed_steps: set[Callable[[], object]] = set()
-        if has_third_party(crawler.settings):  # it may follow redirects without asking us
+        if has_third_party(crawler.settings):
+            # A third-party download handler, such as a browser, may follow redirects by itself. So
+            # also judge final URLs. This object replaces some of our methods with its own.
             load_object(FINAL_URLS)(crawler, self._settings, self)
 
     @classmethod

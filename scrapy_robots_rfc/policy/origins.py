@@ -36,7 +36,7 @@ class Scheme(NamedTuple):
     """A scheme whose sites may have a robots.txt at ``scheme://authority/robots.txt``.
 
     :param port: the default port.
-    :param answers: the kind of statuses.
+    :param answers: the protocol whose statuses the download handler returns.
     :param rules: the kind of rules.
     """
 

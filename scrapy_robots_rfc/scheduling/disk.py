@@ -289,17 +289,19 @@ class QueueFolder:
         if key in self._peeked:
             self._close(key)
         is_start = request.meta.get("is_start_request", False)
-        if is_start and key in self._without_start:
-            self._without_start.discard(key)
-            if key in self._open:  # reopen it with files for start requests
-                self._close(key)
-        elif not is_start and key not in self._state:  # a new queue
+        is_new = key not in self._state
+        if is_new and not is_start:
             self._without_start.add(key)
+        elif is_start and key in self._without_start:
+            # It needs files for start requests from now on. `use` creates them when it reopens it.
+            self._without_start.discard(key)
+            if key in self._open:
+                self._close(key)
         self.use(key, lambda queue: queue.push(request))
         priorities = self._state.setdefault(key, [])
         if -request.priority not in priorities:
             priorities.append(-request.priority)
-            self._close_others(key)
+            self._close_others(key)  # because each priority has its own open files
 
     def peek(self, key: str) -> Request | None:
         """Return the next request in a queue, or `None` if it cannot be read."""

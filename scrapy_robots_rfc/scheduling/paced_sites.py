@@ -89,9 +89,11 @@ class PacedSite:
         self.fetched = robots.fetched
         # The interval starts with the request for robots.txt.
         self.clock.last = max(self.clock.last, robots.fetched)
-        # Without a file, keep the old paces, because earlier pages may still be in flight.
         if robots.outcome is Outcome.UNREACHABLE:
+            # The refresh failed, so nothing is known about the interval. Keep the old one for pages
+            # that are still in flight, since no others are sent.
             return
+        # Look up the pace of each agent in the new file, which may no longer have one.
         agents = list(self.paces.values())
         self.paces = {}
         for agent in agents:

@@ -135,8 +135,11 @@ class SqliteStore(Store):
         """Run a query on the database. If the file is damaged, retry with a new file.
 
         Only one process at a time may open or rename the file. Otherwise, one process could rename
-        the damaged file while another still has it open. The latter would then apply the new file's
+        the damaged file while another is opening it. The latter would then apply the new file's
         journal to the damaged file, because both journals have the same name.
+
+        An open connection does not need the lock. If its file has been renamed, SQLite refuses to
+        write to it (SQLITE_READONLY), and the new file is opened.
         """
         if self._connection is not None:
             try:
