@@ -4,8 +4,6 @@ With --all, also run the other benchmarks, which takes about 90 minutes. Togethe
 number that the project promises. A missed goal is printed; other machines have other times.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

@@ -5,8 +5,6 @@ our verdicts is wrong, if a difference has no reason, or if docs/ is out of date
 docs/.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json
@@ -14,12 +12,13 @@ import logging
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 from bench import public_cases
-from bench.conformance_cases import GOOGLE, OURS as DECISION, RFC, SECTIONS, questions
+from bench.conformance_cases import GOOGLE, OURS as DECISION, RFC, SECTIONS, Question, questions
 from bench.peers import (
     AI_CRAWLERS,
     GOOGLE as FAST,
@@ -29,19 +28,15 @@ from bench.peers import (
     RERP,
     ROBOTSPY,
     URLLIB,
+    Ask,
+    Load,
     Peer,
     answer,
     of_scrapy,
 )
+from bench.public_cases import Difference
 from bench.report import table
 from scrapy_robots_rfc.parser import RfcRobotParser
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from bench.conformance_cases import Question
-    from bench.peers import Ask, Load
-    from bench.public_cases import Difference
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv-peers"
@@ -75,7 +70,7 @@ class Record:
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
-    def read(cls) -> Record:
+    def read(cls) -> Self:
         return cls(**json.loads(RECORD.read_text("utf-8")))
 
 

@@ -3,16 +3,11 @@
 `python -m bench.conformance` writes them to `docs/conformance.jsonl`.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.support.case_files import cases
-
-if TYPE_CHECKING:
-    from tests.support.case_files import Case
+from tests.support.case_files import Case, cases
 
 #: What decides the verdict of a case.
 RFC = "rfc"

@@ -1,17 +1,10 @@
 """Settings and a download handler that several benchmarks share."""
 
-from __future__ import annotations
+from typing import Any, Self
 
-from typing import TYPE_CHECKING, Any
-
-from scrapy.http import HtmlResponse
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import HtmlResponse, Response
 
 OURS, STOCK, OFF = "ours", "Scrapy's own", "ROBOTSTXT_OBEY=False"
 #: The settings that choose what obeys robots.txt.

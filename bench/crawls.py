@@ -4,32 +4,48 @@ Each row is a crawl of sites on this machine (`bench.sites`). Most rows compare 
 crawl without the other sites. The exit code is 1 if a row misses its limit.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import sys
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from bench.crawling import MODES, OFF, OURS, SETTINGS
 from bench.processes import call
 from bench.report import table
 from bench.sites import Sites, serving
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
-    from scrapy.http import Response
-    from twisted.python.failure import Failure
+@dataclass
+class Pages:
+    """The pages of a crawl.
+
+    :param times: seconds from the start of the spider to each measured page.
+    :param failed: exception -> number of requests.
+    :param closing: seconds from the last measured page to the end of the crawl.
+    """
+
+    times: list[float]
+    failed: dict[str, int]
+    closing: float
+    log: str
+
+    @property
+    def rate(self) -> float:
+        """Pages per second, without start and end."""
+        cut = len(self.times) // 20
+        return (len(self.times) - 2 * cut - 1) / (self.times[-1 - cut] - self.times[cut])
 
 
 @dataclass
@@ -59,27 +75,6 @@ class Crawl:
         fields = asdict(self) | {"settings": settings}
         (times, failed, closing), log = call("bench.crawls.crawl", fields)
         return Pages(times, failed, closing, log)
-
-
-@dataclass
-class Pages:
-    """The pages of a crawl.
-
-    :param times: seconds from the start of the spider to each measured page.
-    :param failed: exception -> number of requests.
-    :param closing: seconds from the last measured page to the end of the crawl.
-    """
-
-    times: list[float]
-    failed: dict[str, int]
-    closing: float
-    log: str
-
-    @property
-    def rate(self) -> float:
-        """Pages per second, without start and end."""
-        cut = len(self.times) // 20
-        return (len(self.times) - 2 * cut - 1) / (self.times[-1 - cut] - self.times[cut])
 
 
 class TwoGroups(Spider):

@@ -3,18 +3,13 @@
 The judge takes the meaning from here, not from the package.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import socket
 import struct
 import zlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 #: The rules in the body apply (2.3.1.1).
 RULES = "rules"

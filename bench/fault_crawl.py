@@ -3,25 +3,25 @@
 `python -m bench.fault_crawl FOLDER MIDDLEWARE PROCESS PORT...`. The plan is in the folder.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import sys
 import time
 import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from scrapy import Request, Spider, signals
-from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+from scrapy.crawler import AsyncCrawlerProcess, Crawler, CrawlerProcess
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest, StopDownload
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Response
 from scrapy.utils.asyncio import call_later
 from scrapy.utils.httpobj import urlparse_cached
+from twisted.python.failure import Failure
 
 from bench.crawling import MODES, OFF, OURS, SETTINGS, STOCK
 from bench.fault_log import BEAT, LAG, Event
@@ -30,14 +30,6 @@ from bench.fault_scheduler import scheduler_settings
 from bench.fault_servers import PROXIES
 from scrapy_robots_rfc import signals as robots_signals
 from scrapy_robots_rfc.fetching import pending
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
-    from typing import Self
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from twisted.python.failure import Failure
 
 OUTCOMES, PLAN = "outcomes", "plan"
 # The first number of a request in the second process. The third one starts at twice that.
@@ -81,7 +73,7 @@ class Crawl:
         event = Event(time=time.monotonic(), kind=kind, process=self._process, **more)
         self._file.write(json.dumps(asdict(event)) + "\n")
 
-    def request(self, spider: Faulted, ask: Ask) -> Request:
+    def request(self, spider: "Faulted", ask: Ask) -> Request:
         """Create a request."""
         site, number = self.plan.sites[ask.site], next(self._numbers)
         meta: dict[str, Any] = {"number": number, "page": [ask.site, ask.page]}

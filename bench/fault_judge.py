@@ -4,24 +4,17 @@ The judge shares no code with the package. Servers and crawls measure how late t
 are, and each limit in seconds grows by that, so no finding depends on the speed of the machine.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from bench.fault_answers import ANSWERS, CLOSED, EITHER, OPEN, RULES
+from bench.fault_log import Event, Known, Log, Seen
 from bench.fault_order import is_promised, overtaken
-from bench.fault_plan import TIMEOUT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from bench.fault_log import Event, Known, Log, Seen
-    from bench.fault_plan import Plan, Site
+from bench.fault_plan import TIMEOUT, Plan, Site
 
 #: Kinds of findings.
 WRONG = {

@@ -1,14 +1,9 @@
 """The events that servers and processes of a crawl of `bench.faults` record."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+from pathlib import Path
 
 #: Seconds between two measurements of how late an event loop is, and the shortest recorded delay.
 BEAT, LAG = 0.05, 0.01

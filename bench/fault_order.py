@@ -5,16 +5,11 @@ log has each push and each pop, so the check does not depend on concurrency or o
 machine. (A redirected request keeps its slot.)
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from bench.fault_log import Event
-    from bench.fault_plan import Plan
+from bench.fault_log import Event
+from bench.fault_plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,12 @@
 `--without` leaves parts out, and changes nothing else of a plan.
 """
 
-from __future__ import annotations
-
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.fault_answers import ANSWERS, CLOSED, GOOD
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 RUNTIMES = ("asyncio", "select", "none")
 TOKEN = "examplebot"

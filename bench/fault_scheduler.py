@@ -1,27 +1,20 @@
 """The third-party schedulers of `bench.faults`."""
 
-from __future__ import annotations
-
 import pickle
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler, Scheduler
+from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import load_object
 from scrapy.utils.request import request_from_dict
 
+from bench.fault_plan import Plan
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from scrapy.crawler import Crawler
-
-    from bench.fault_plan import Plan
 
 
 class UserScheduler(BaseScheduler):

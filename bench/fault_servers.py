@@ -3,8 +3,6 @@
 They record requests and answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
@@ -12,17 +10,12 @@ import threading
 import time
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Self
 from urllib.parse import urlsplit
 
 from bench.fault_answers import ANSWERS, OPEN, Line
 from bench.fault_log import BEAT, LAG, Known, Lag, Seen
-from bench.fault_plan import TOKEN
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from bench.fault_plan import Plan, Site
+from bench.fault_plan import TOKEN, Plan, Site
 
 #: Proxies. "dead" refuses connections, and "hang" never answers.
 PROXIES = ("live", "dead", "407", "hang")

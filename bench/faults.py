@@ -6,8 +6,6 @@ of its own, which may get signals and be resumed. The exit code is 1 if `bench.f
 something wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -4,17 +4,12 @@ Their sizes follow the distribution of 4,231 real files. The mean is about 4,000
 500 bytes and 12 rules. 90% have at most 81 rules, 99% at most 477. 14% of the rules contain `*`.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 #: The crawler. Few files name it, so the `*` group usually applies.
 AGENT = "examplebot"

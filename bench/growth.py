@@ -5,25 +5,23 @@ file and one verdict, and "later" is one more verdict. The last tables have the 
 cost most.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import math
 import random
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
-from typing import TYPE_CHECKING
 
 from scrapy.http import HtmlResponse
 
 from bench.files import AGENT, generated
 from bench.hosts import resident
 from bench.parsers import life, without_gc
-from bench.peers import CORE, PEERS, PROTEGO
+from bench.peers import CORE, PEERS, PROTEGO, Peer
 from bench.processes import call
 from bench.report import table
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
@@ -34,11 +32,6 @@ from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.usage.page_rules import rules_of, unendorsed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from bench.peers import Peer
 
 _BASE = "https://site.example"
 _AGENT = Agent((AGENT,), AGENT)

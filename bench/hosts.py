@@ -4,25 +4,18 @@ Each crawl runs in its own process and requests one page of each host. The cost 
 memory of the process, minus the memory of the same crawl without robots.txt.
 """
 
-from __future__ import annotations
-
 import gc
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy import Request, Spider, signals
-from scrapy.crawler import CrawlerProcess
+from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.http import Response, TextResponse
 
 from bench.crawling import MODES, OFF, OURS, SETTINGS, STOCK, MadeUpAnswers
 from bench.files import generated
 from bench.processes import call
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from scrapy.crawler import Crawler
 
 # Number of different files. Each host has its own copy of one.
 _FILES = 1000

@@ -6,29 +6,23 @@ the same origin, and the third one a page of each of several origins. The differ
 of a start, a page and an origin. The exit code is 1 if a goal is missed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
 import shutil
 import sys
 import time
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
+from scrapy.http import Response
 
 from bench.crawling import MODES, OFF, OURS, SETTINGS, STOCK
 from bench.processes import call
 from bench.report import table
 from bench.sites import serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import Response
 
 _VALGRIND = (
     "valgrind",

@@ -6,8 +6,6 @@ redirects, and are killed three times. Each crawl also runs with Scrapy alone. T
 the judge finds something, or if a crawl loses more requests than with Scrapy alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

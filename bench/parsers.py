@@ -1,21 +1,13 @@
 """Compare the verdicts and the time of parsers, which take turns on the same files."""
 
-from __future__ import annotations
-
 import gc
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
 
-from bench.files import AGENT
-from bench.peers import CORE, GOOGLE, OURS, PROTEGO, allows
+from bench.files import AGENT, File
+from bench.peers import CORE, GOOGLE, OURS, PROTEGO, Peer, allows
 from bench.report import table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bench.files import File
-    from bench.peers import Peer
 
 #: Number of verdicts -> largest share of Protego's time.
 LIVES = {1: 0.28, 5: 0.28, 21: 0.28, 100: 0.23, 1000: 0.16}

@@ -3,8 +3,6 @@
 Protego, urllib and rerp are loaded by Scrapy's classes for them, which decode the file.
 """
 
-from __future__ import annotations
-
 import importlib
 import platform
 import signal
@@ -13,18 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
-from scrapy.robotstxt import ProtegoRobotParser, PythonRobotParser, RerpRobotParser
+from scrapy.robotstxt import ProtegoRobotParser, PythonRobotParser, RerpRobotParser, RobotParser
 
 from bench.files import AGENT
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from scrapy.robotstxt import RobotParser
 
 #: Decides whether a crawler may fetch a URL; see `allows`.
 Ask = Callable[[str, str], object]

@@ -1,16 +1,12 @@
 """Call a function of a benchmark in a process of its own, with memory and a reactor of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 
 def call(function: str, *arguments: Any, prefix: Sequence[str] = ()) -> tuple[Any, str]:  # noqa: ANN401 - JSON

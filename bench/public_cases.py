@@ -6,22 +6,15 @@ ours must have a reason: the decision that our case tests, an entry in `REASONS`
 with characters that are not allowed in a product token.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from bench.conformance_cases import questions
 from bench.files import urls_of
-from bench.peers import CORE, PEERS, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bench.peers import Ask, Load
+from bench.peers import CORE, PEERS, Ask, Load, answer
 
 # Larger files and URLs of our cases are left out, because they test limits.
 _MAX_SIZE = 20_000

@@ -5,8 +5,6 @@ download handler makes up the answers. The robots.txt of the sites is known, nev
 Crawl-delay. Times are processor time of the thread, without garbage collection.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gc
@@ -15,8 +13,9 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
@@ -27,9 +26,6 @@ from bench.crawling import MODES, OURS, SETTINGS, STOCK, MadeUpAnswers
 from bench.processes import call
 from bench.report import table
 from scrapy_robots_rfc import OriginPriorityQueue, robots_service
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 #: Name of a row -> the robots.txt of each site, or `None` if it never arrives.
 FILES = {

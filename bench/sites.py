@@ -11,20 +11,15 @@ All sites listen on one port, which is printed. The address of a site determines
 It does not import Scrapy, so that it starts fast.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from urllib.request import urlopen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Seconds for each answer, so that concurrency limits a crawl, and not the machine.
 LATENCY = 0.05

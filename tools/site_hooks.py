@@ -1,26 +1,22 @@
 """Hooks for mkdocs, which add pages and change links. mkdocs calls the functions named `on_...`."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from pymdownx.slugs import slugify
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path alone
 
 from tools.repository import link_to  # noqa: E402 - see the line above
-
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.pages import Page
 
 #: Documents of the root that are pages of the site, with their names on the site.
 FROM_ROOT = {
