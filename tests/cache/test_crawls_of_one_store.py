@@ -15,7 +15,7 @@ from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import Crawl, crawl, records
+from tests.support.crawling import Crawl, close_when, crawl, records
 from tests.support.entries import made
 from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import HANG, Reply, Site, robots
@@ -162,8 +162,8 @@ async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
 @ensureDeferred
 async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
     """The wait for another crawl's fetch does not count against ROBOTS_TIMEOUT."""
-    OneStore.store = Taken(2.0)
-    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 1})
+    OneStore.store = Taken(1.0)
+    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 0.5})
     assert result.outcomes == {site.url("/y"): 200}
 
 
@@ -189,8 +189,14 @@ async def test_crawl_that_ends_gives_its_lease_back(
 ) -> None:
     """A crawl that is closed during a fetch releases its lease at once."""
     site.replies["/robots.txt"] = reply
-    settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [60], "CLOSESPIDER_TIMEOUT": 1}
-    result = await crawl([site.url("/y")], settings)
+    settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [60]}
+
+    def is_fetching(crawler: Crawler) -> object:
+        assert crawler.stats is not None
+        has_failed = crawler.stats.get_value("robotstxt/response_status_count/503")
+        return has_failed if reply.status == 503 else site.fetches
+
+    result = await crawl([site.url("/y")], settings, prepare=close_when(is_fetching))
     assert (site.fetches, result.stat("undecided")) == (1, 1)
     assert store.lease(site.url(""), "next", 1)
 
@@ -199,7 +205,12 @@ async def test_crawl_that_ends_gives_its_lease_back(
 async def test_crawl_that_ends_waits_for_no_other(site: Site, store: OneStore) -> None:
     """A crawl that is closed does not wait for another crawl, which keeps its lease."""
     store.lease(site.url(""), "other", 600)
-    result = await crawl([site.url("/y")], {**ONE_STORE, "CLOSESPIDER_TIMEOUT": 1})
+
+    def is_waiting(crawler: Crawler) -> object:
+        assert crawler.stats is not None
+        return crawler.stats.get_value("robotstxt/cache/lease_waits")
+
+    result = await crawl([site.url("/y")], ONE_STORE, prepare=close_when(is_waiting))
     assert (site.fetches, result.stat("undecided")) == (0, 1)
     assert not store.lease(site.url(""), "next", 1)
 
@@ -207,9 +218,11 @@ async def test_crawl_that_ends_waits_for_no_other(site: Site, store: OneStore) -
 class Hanging(OneStore):
     """A store that does not answer during the test."""
 
+    asked: ClassVar[threading.Event]
     over: ClassVar[threading.Event]
 
     def get(self, key: str) -> bytes | None:
+        self.asked.set()
         self.over.wait()
         return None
 
@@ -220,9 +233,10 @@ async def test_crawl_that_ends_waits_for_no_store(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A crawl that is closed while its store hangs ends, and fetches nothing."""
-    OneStore.store, Hanging.over = Hanging(), threading.Event()
+    OneStore.store, Hanging.asked, Hanging.over = Hanging(), threading.Event(), threading.Event()
+    stop = close_when(lambda _: Hanging.asked.is_set())
     try:
-        result = await crawl([site.url("/y")], {**ONE_STORE, "CLOSESPIDER_TIMEOUT": 1})
+        result = await crawl([site.url("/y")], ONE_STORE, prepare=stop)
     finally:
         Hanging.over.set()
     assert (site.targets, result.stat("request_count"), result.stat("undecided")) == ([], 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -206,9 +207,16 @@ async def test_more_than_may_wait(
     """Beyond the maximum parked in memory, requests go back to the user's scheduler."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
-    threading.Timer(1.5, gate.set).start()
+
+    def is_about_memory(record: logging.LogRecord) -> bool:
+        if "memory" in record.getMessage():
+            gate.set()
+        return True
+
+    caplog.handler.addFilter(is_about_memory)
     small = type("Small", (around["SCHEDULER"],), {"max_parked": bound})
     result = await crawl(urls(site, 20), {**around, "SCHEDULER": small}, spider=Filtered)
+    caplog.handler.removeFilter(is_about_memory)
     assert fetched(result) == 20
     [text] = [text for text in records(caplog) if "memory" in text]
     assert text == (

@@ -134,9 +134,9 @@ async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> 
     """A robots.txt that is refreshed through a gateway waits for the interval of the site."""
     target = f"/?url={quote(site.url('/robots.txt'))}"
     gateway.replies[target] = PACED
-    first, *following = map(Request, urls(site, 10))
+    first, *following = map(Request, urls(site, 6))
     settings = {**through(Everything), "ROBOTS_CACHE_MAX_AGE": DELAY / 2}
-    result = await crawl([first], settings, spider=Following, following=following, one_by_one=10)
-    assert fetched(result) == 10
+    result = await crawl([first], settings, spider=Following, following=following, one_by_one=6)
+    assert fetched(result) == 6
     assert gateway.targets.count(target) > 1
     assert least(seen(site, gateway)) >= DELAY
