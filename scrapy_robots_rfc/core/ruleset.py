@@ -208,12 +208,13 @@ class RuleIndex:
                 # rule.
                 parts = iter(split_at_rules(text))
                 for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
-                    # The rule comes after the lines in `before`, which is usually empty.
-                    line += before.count("\n") + 1 if before else 1
+                    line += 1
+                    if before:  # other lines precede the rule, which is rare
+                        line += before.count("\n")
                     pattern = head
                     if rest:
                         pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
-                        if pattern != head:  # `rest` does not only contain blanks and a comment
+                        if pattern != head:  # otherwise `rest` is only blanks and a comment
                             special[pattern] = None
                     if disallow:
                         signed_lines.setdefault(pattern, -line)

@@ -146,7 +146,8 @@ class Throttle:
         """Count how many seconds the interval delayed a request."""
         if site.waiting_since is None:
             return
-        # Exclude the user's own delay, which passes at the same time.
+        # Only count from when the interval began, which is when the previous response arrived. Also
+        # subtract the user's own delay, because the request would have waited that long anyway.
         delay = _scrapy.slot_delay(self._crawler, slot_of(request))
         waited = self.clock() - max(site.waiting_since, site.clock.last) - delay
         site.waiting_since = None
