@@ -106,6 +106,7 @@ async def test_order_after_a_stop(
         with Site() as first, Site({"/robots.txt": slow}) as site:
             settings = {
                 "CONCURRENT_REQUESTS": 1,
+                "CONCURRENT_ITEMS": 100,  # as in Scrapy: all links are queued at once
                 "JOBDIR": str(tmp_path / str(obey)),
                 "ROBOTSTXT_OBEY": obey,
                 "SCHEDULER_DISK_QUEUE": queue,

@@ -75,7 +75,7 @@ async def order(
 
         await crawl(
             start,
-            {"CONCURRENT_REQUESTS_PER_DOMAIN": 100, **settings},
+            {"CONCURRENT_REQUESTS_PER_DOMAIN": 100, "CONCURRENT_ITEMS": 100, **settings},
             spider=spider,
             prepare=lambda crawler: crawler.signals.connect(
                 reached, signals.request_reached_downloader, weak=False
