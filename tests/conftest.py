@@ -45,7 +45,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
     It is more than the number of cores, because tests wait for clocks and processes.
     """
-    return min((os.cpu_count() or 1) + 4, 8)
+    return min((os.cpu_count() or 1) + 6, 10)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:

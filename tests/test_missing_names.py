@@ -101,7 +101,7 @@ def slow(asked: Asked) -> Reply:
     """Answer slowly, and a page after robots.txt."""
     gate = threading.Event()
     is_page = asked.target == "/c"
-    threading.Timer(1.0 if is_page else 0.8, gate.set).start()
+    threading.Timer(0.7 if is_page else 0.55, gate.set).start()
     return Reply(body=b"" if is_page else RULES, gate=gate, closes=True)
 
 

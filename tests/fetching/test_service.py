@@ -171,7 +171,7 @@ async def test_time_in_the_downloaders_queue_does_not_count(site: Site, other: S
     """ROBOTS_TIMEOUT bounds the fetch, not the wait for DOWNLOAD_DELAY before it."""
     site.replies["/robots.txt"] = FORBID
     occupied = f"http://127.0.0.1:{other.port}/first"  # the same slot, as slots go by host
-    settings = {"DOWNLOAD_DELAY": 0.8, "DOWNLOAD_DELAY_JITTER": 0, "ROBOTS_TIMEOUT": 0.3}
+    settings = {"DOWNLOAD_DELAY": 0.6, "DOWNLOAD_DELAY_JITTER": 0, "ROBOTS_TIMEOUT": 0.3}
     result = await crawl([occupied, site.url("/y")], settings)
     assert result.outcomes == {occupied: 200, site.url("/y"): 200}
 

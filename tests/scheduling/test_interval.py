@@ -291,7 +291,7 @@ class Images(Pages):
 
     async def parse(self, response: Any, **_: Any) -> None:
         """Download."""
-        await maybe_deferred_to_future(sleep(8 * DELAY))  # the file becomes stale
+        await maybe_deferred_to_future(sleep(6 * DELAY))  # the file becomes stale
         download = self.crawler.engine.download_async
         images = [
             deferred_from_coro(download(Request(response.urljoin(f"/{n}")))) for n in range(6)
