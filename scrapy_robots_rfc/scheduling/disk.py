@@ -33,8 +33,8 @@ MAX_DESCRIPTORS = 128
 #: Used instead of an origin in the key of a queue whose requests aren't subject to robots.txt.
 NO_ORIGIN = "*"
 
-# Maximum descriptors for one priority of a queue, and also for its start requests.
-_DESCRIPTORS = 2
+# Maximum descriptors for a queue's file or folder. A FIFO queue opens two files in its folder.
+_DESCRIPTORS_PER_FILE = 2
 # Scrapy's name for the file or folder of a priority. The "s" is added for start requests.
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
@@ -67,6 +67,7 @@ class QueueFolder:
         self._crawler = crawler
         self._path = Path(path)
         self._class, self._start_class = classes
+        # Instead of using the list of a `ScrapyPriorityQueue`, `_recover` looks for its files.
         self._state = dict(state) if isinstance(state, Mapping) else {}
         # Open queues, with the most recently used one last.
         self._open: dict[str, ScrapyPriorityQueue] = {}
@@ -74,8 +75,8 @@ class QueueFolder:
         self._descriptors: dict[str, int] = {}
         # Open queues where a peek may have moved the file position.
         self._peeked: set[str] = set()
-        # Queues that have never held a start request. Otherwise Scrapy would create files for start
-        # requests each time such a queue is opened, and remove them when it is closed.
+        # Queues that have never held a start request. They are opened without files for start
+        # requests, because Scrapy would create these each time, and remove them at each close.
         self._without_start: set[str] = set()
         self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
         self._writer: threading.Thread | None = None
@@ -98,7 +99,7 @@ class QueueFolder:
         return {"spider": self._crawler.spider}
 
     def _recover(self) -> None:
-        """Repair the files left by a killed process, and add any missing from its state."""
+        """Repair the files left by a killed process, and add them to the state it saved."""
         self._move_single_queue()
         key_by_folder = {self._path_of(key).name: key for key in self._state}
         repaired = 0
@@ -107,7 +108,7 @@ class QueueFolder:
             if not names:
                 continue
             # A folder created after the last save isn't in the state, and its name doesn't reveal
-            # its key. After it is repaired, its first request may.
+            # its key. Its first request may reveal the key, but can only be read after the repair.
             key = key_by_folder.get(folder.name) or self._rename_to_provisional_key(folder)
             priorities = {int(name.rstrip("s")) for name in names}  # "s" is for start requests
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
@@ -147,7 +148,7 @@ class QueueFolder:
         if request is None:
             return
         slot = slot_of(request)
-        for origin in (Origin.of(request.url), None):
+        for origin in (Origin.of(request.url), None):  # `None` if robots.txt doesn't apply to it
             guess = key_of(slot, origin)
             if self._path_of(guess) == folder:
                 self._close(key)
@@ -160,9 +161,9 @@ class QueueFolder:
 
         If it cannot be repaired, its files are renamed.
         """
-        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
+        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - slow, rarely needed
 
-        kind = self._class_of(name)
+        kind = self._class_of(name)  # `None` if start requests no longer have their own class
         try:
             return kind is not None and repair(self._path_of(key) / name, kind)
         except (OSError, ValueError) as error:
@@ -181,6 +182,7 @@ class QueueFolder:
             new = folder / f"{name}.damaged.{number}"
         with suppress(OSError):  # a third-party queue may not have a file
             path.rename(new)
+        # The priority remains in the state if either its start requests or its others have a file.
         priority = int(name.rstrip("s"))
         has_files = (folder / f"{priority}").exists() or (folder / f"{priority}s").exists()
         if not has_files:
@@ -220,9 +222,10 @@ class QueueFolder:
 
         :param key: the most recently used queue, which stays open. Its descriptors are counted.
         """
+        # Each priority has one file, and usually another one for its start requests.
         priorities = max(1, len(self._state.get(key, ())))  # a new queue will have at least one
         files = priorities if key in self._without_start else 2 * priorities
-        self._descriptors[key] = _DESCRIPTORS * files
+        self._descriptors[key] = _DESCRIPTORS_PER_FILE * files
         while len(self._open) > 1 and sum(self._descriptors.values()) > self._max_descriptors:
             self._close(next(iter(self._open)))  # the least recently used one
 
@@ -244,7 +247,7 @@ class QueueFolder:
         for name in self._names(key):
             try:
                 build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - each class raises its own errors
                 _raise_if_descriptors_lack(error)
                 self._rename_damaged(key, name, error)
         return make(self._state.get(key, ()))
@@ -293,7 +296,7 @@ class QueueFolder:
         if is_new and not is_start:
             self._without_start.add(key)
         elif is_start and key in self._without_start:
-            # It needs files for start requests from now on. `use` creates them when it reopens it.
+            # The queue needs files for start requests from now on. `use` reopens it with them.
             self._without_start.discard(key)
             if key in self._open:
                 self._close(key)
@@ -334,9 +337,10 @@ class QueueFolder:
             if request is not None or name_and_queue is None:
                 return request
             name, downstream = name_and_queue
-            # The failed request is identified by its file and the number of requests left there. It
-            # is `None` if Scrapy's queue has moved on to another file, so this one is finished.
+            # Identify the failed request by its file and the number of requests left there, to
+            # notice if it fails again. There is no need if Scrapy's queue has finished the file.
             failure = (name, len(downstream)) if next_queue(queue) == name_and_queue else None
+            # Without an error, the file has fewer requests than it should have.
             is_unreadable = error is None or isinstance(error, (OSError, struct.error))
             is_damaged = failure is not None and (is_unreadable or failure == last_failure)
             last_failure = failure
@@ -359,8 +363,8 @@ class QueueFolder:
         try:
             return queue.pop(), None
         except Exception as error:
-            if lacks_descriptors(error):  # for the next file of a FIFO queue
-                self.flush()  # so that the next call can open it
+            if lacks_descriptors(error):  # a FIFO queue may have to open its next file
+                self.flush()  # frees descriptors, so that a later call succeeds
                 raise
             return None, error
 
@@ -398,7 +402,8 @@ class QueueFolder:
     def _write(self, state: dict[str, list[int]]) -> None:
         """Replace the file atomically, so that a killed process leaves either the old or new one.
 
-        Use `json.dump`, which writes in chunks, because one long call would block the event loop.
+        This runs in a thread, but a long call such as `json.dumps` would block all other threads.
+        `json.dump` lets them run between its chunks.
         """
         path = self._path / "active.json"  # where Scrapy's scheduler looks for it
         new = path.with_suffix(".json.new")

@@ -170,19 +170,20 @@ class Gate:
 
         :returns: 0 if the next request can be handed out without a fetch, otherwise `None`.
         """
-        # If the origin was just fetched, its next request usually doesn't need any room.
+        # Just after a fetch, the next request usually doesn't start another one.
         if not queued_origin.just_fetched and not service.pending.has_room():
             queued_origin.state = State.NO_ROOM
             service.pending.when_room(partial(self._on_room, queued_origin, peek))
             return None
         request = peek()
-        # After each fetch, hand out one request for its route, even if the file is already stale.
-        # Otherwise we might fetch it forever.
-        if queued_origin.just_fetched and request is None:  # it can't be read, so assume its route
+        # After each fetch, hand out one request for the same route, even if the file is already
+        # stale. Otherwise we might fetch it forever. A request that can't be read counts as one.
+        if queued_origin.just_fetched and (
+            request is None or service.routes.of(request) == queued_origin.fetched_route
+        ):
             return 0.0
-        if queued_origin.just_fetched and service.routes.of(request) == queued_origin.fetched_route:
-            return 0.0
-        # If its route has failed, hand out the request, and the middleware will drop it.
+        # `known` may return that the request's route has failed. Hand the request out, so that the
+        # middleware drops it.
         if request is not None and service.known(origin, request, counted=False) is not None:
             return 0.0
         queued_origin.state = State.FETCHING
@@ -231,7 +232,7 @@ class Gate:
         """Unpark an origin's parts, because they may not have to wait any longer."""
         queued_origin = self.origins.get(origin)
         if queued_origin is not None:
-            if queued_origin.state is not State.NO_ROOM:  # it remains in line for a fetch
+            if queued_origin.state is not State.NO_ROOM:  # otherwise, it stays in line for a fetch
                 queued_origin.state = State.READY
             parked, queued_origin.parked = queued_origin.parked, []
             _unpark_all(parked)
@@ -262,7 +263,7 @@ class Gate:
             self.count_waiting()
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            # This ends NO_ROOM, too, if the fetch was for a request outside the scheduler.
+            # The state may even be NO_ROOM, if the fetch was for a request outside the scheduler.
             queued_origin.state = State.READY
             queued_origin.just_fetched = True
             queued_origin.fetched_route = fetch.route
@@ -359,5 +360,6 @@ def gate_of(crawler: Crawler) -> Gate:
         return keeper.gate
     from scrapy_robots_rfc._runtime import Runtime  # noqa: PLC0415 - only needed in this case
 
-    throttle = Throttle(crawler, None, lambda _: None, Runtime())
-    return Gate(crawler, lambda _: None, None, throttle)
+    # Requests wait only for their origin's file or turn, so without origins the gate stays open.
+    throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
+    return Gate(crawler, origin_of=lambda _: None, service=None, throttle=throttle)

@@ -72,7 +72,8 @@ class PacedSite:
     :param fetched: when the robots.txt with these paces was fetched.
     :param paces: the paces for the crawl's agents, each with one agent that it applies to. The
         largest interval is used.
-    :param waiting_since: when a request began to wait for its turn, or `None` if none is waiting.
+    :param waiting_since: when a request began to wait for its turn, or `None` if none has waited
+        since the last one took it.
     """
 
     origin: Origin
@@ -87,7 +88,7 @@ class PacedSite:
         if robots.fetched <= self.fetched:  # it isn't new
             return
         self.fetched = robots.fetched
-        # The interval starts with the request for robots.txt.
+        # robots.txt was a request to the site, too, so the interval also applies after it.
         self.clock.last = max(self.clock.last, robots.fetched)
         if robots.outcome is Outcome.UNREACHABLE:
             # The refresh failed, so nothing is known about the interval. Keep the old one for pages
@@ -128,10 +129,10 @@ class PacedSites(dict[Origin, PacedSite]):
     def note(self, robots: OriginPolicy, agent: Agent) -> PacedSite | None:
         """Record the interval that a robots.txt requests for an agent.
 
-        :returns: the site, or `None` if it is not paced.
+        :returns: the site, or `None` if it has no entry and doesn't need one.
         """
         settings = self._settings
-        pace = robots.pace(agent) if self._max_interval else None
+        pace = robots.pace(agent) if self._max_interval else None  # a maximum of 0 paces no site
         bound = None if pace is None else pace.bound(self._utc())
         # If the interval is so long that all pages are dropped, there is nothing to pace. In a dry
         # run, they are fetched.
@@ -143,7 +144,7 @@ class PacedSites(dict[Origin, PacedSite]):
                 return None
             self._forget_idle()
             site = self[robots.origin] = PacedSite(robots.origin)
-        site.update(robots)
+        site.update(robots)  # replaces the paces of an earlier file before this one is added
         if pace is not None:
             site.paces[pace] = agent
             self._announce(robots, bound)
@@ -166,15 +167,17 @@ class PacedSites(dict[Origin, PacedSite]):
         """Forget sites that have been idle for a while, if there are many sites."""
         if len(self) < self._sweep_at:
             return
+        # A site is remembered until `REMEMBERED` seconds after the longest interval it may have.
         cutoff = self._clock() - REMEMBERED - self._max_interval
         for origin, site in list(self.items()):
             is_used = site.clock.outstanding or site.waiting_since is not None
             if not is_used and site.clock.last <= cutoff:
                 del self[origin]
+        # Each sweep checks all sites, so wait until their number has doubled.
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self))
 
     def _announce(self, robots: OriginPolicy, bound: Bound | None) -> None:
-        """Count a site and send `site_paced`, when its first bound applies.
+        """Count a site and send `site_paced`, once per site, when its first bound applies.
 
         :param bound: the current bound, or `None` if none applies at this time of day.
         """

@@ -135,13 +135,13 @@ class OriginPriorityQueue:
         # The slots with such parts. Of the slots with the fewest pages in progress, the first is
         # used next and then moved to the end.
         self._slots: deque[str] = deque()
-        self._peeks = 0  # in the current call of `pop`
+        self._peeks = 0  # the number of peeks in the current call of `pop`, which limits them
         # The origin used for parts written by Scrapy's own queue, which may contain several
         # origins, and for parts whose scheme is no longer obeyed.
         self._unsorted = QueuedOrigin(None)
         self._logged_full = False  # True if a full disk was logged
         self._disk: QueueFolder | None = None
-        if key:
+        if key:  # a disk queue
             classes = (downstream_queue_cls, start_queue_cls)
             self._disk = QueueFolder(crawler, key, classes, startprios or {})
             for part_key in self._disk.keys:
@@ -163,7 +163,7 @@ class OriginPriorityQueue:
 
         :raises ValueError: the request cannot be written to disk.
         """
-        restore_filter(request)  # a returned request has passed the dupefilter by now
+        restore_filter(request)  # if the middleware returned it, it has passed the dupefilter again
         part = self._part_for(request)
         part.queue.push(request)
         part.add_to_size(1)
@@ -199,11 +199,13 @@ class OriginPriorityQueue:
     def _resume(self, key: str) -> None:
         """Restore a part by its key in the state (see `key_of`)."""
         slot, _, origin_text = key.rpartition(" ")
-        # The gate expects a request. The second URL doesn't have an origin.
+        # The gate looks up origins by request, so make one up. A `data:` URL has no origin.
         url = f"{origin_text}/" if "://" in origin_text else "data:,"
         queued_origin = self._gate.queued_origin(Request(url))
         if queued_origin.origin is None and origin_text != NO_ORIGIN:
-            # Scrapy's own queue uses only the slot as a key. Or the scheme is no longer obeyed.
+            # In a key written by Scrapy's own queue, there is only a slot. If instead the scheme of
+            # the origin is no longer obeyed, the key is a slot name that no other part uses, which
+            # is enough because `_sort_next` moves the requests to their own slots.
             slot = key
             queued_origin = self._unsorted
         part = self._new_part(slot, queued_origin, key)
@@ -244,7 +246,10 @@ class OriginPriorityQueue:
         return None
 
     def _next_slot(self) -> str:
-        """Return the first slot among those with the fewest pages in progress."""
+        """Return the first slot among those with the fewest pages in progress.
+
+        To save time, only the first MAX_LOOKS slots are compared.
+        """
         best = self._slots[0]
         if len(self._slots) == 1:
             return best
@@ -270,7 +275,7 @@ class OriginPriorityQueue:
         are left, it is parked instead.
         """
         request = self._pop_from(part)
-        if request is None and part.size:  # see `_pop_from`
+        if request is None and part.size:  # no file descriptors are left
             self._park(part, _RETRY_DELAY)
             return None
         self._move_back_or_remove(part)
@@ -283,26 +288,27 @@ class OriginPriorityQueue:
     def _sort_next(self, part: QueuePart) -> None:
         """Move the next request from an unsorted part to the part for its origin.
 
-        It is written there before it is removed here, so that it isn't lost if the disk is full.
+        The request is copied before it is removed, so that it isn't lost if the disk is full. If
+        the part is empty, remove the part.
         """
         peeked = self._peek(part) if part.size else None
         if peeked is not None and not self._try_to_copy(peeked):  # the disk is full
             self._park(part, _RETRY_DELAY)
             return
         popped = self._pop_from(part)
-        if popped is None and part.size:  # see `_pop_from`
+        if popped is None and part.size:  # no file descriptors are left
             self._park(part, _RETRY_DELAY)
             return
         if peeked is None and popped is not None:
-            # It wasn't copied above, because its queue class doesn't support `peek`.
+            # The request wasn't copied above, because its queue class doesn't support `peek`.
             self.push(popped)
         self._move_back_or_remove(part)
 
     def _try_to_copy(self, request: Request) -> bool:
         """Write a request to the part for its origin, and return whether it is now on disk.
 
-        Writes are buffered, so a full disk may only be noticed when the files are closed. Closing
-        doesn't raise an error, but then the queue is not longer than before.
+        Writes are buffered, so a full disk may only be noticed when `flush` closes the files. That
+        doesn't raise an error, but the queue is then no longer than before.
         """
         assert self._disk is not None
         part = self._part_for(request)
@@ -315,7 +321,7 @@ class OriginPriorityQueue:
         except Exception as error:  # noqa: BLE001 - each queue class raises its own errors
             self._log_full(error)
             return False
-        part.add_to_size(-1)  # `push` has counted it
+        part.add_to_size(-1)  # `push` counted the request, but it isn't on disk
         return False
 
     def _log_full(self, error: Exception) -> None:
@@ -350,7 +356,7 @@ class OriginPriorityQueue:
             ready.append(part)
         else:
             if self._disk is not None:
-                part.queue.close()
+                part.queue.close()  # removes its folder
             del part.queued_origin.parts[self, part.slot]
         if ready:
             self._slots.append(part.slot)
@@ -377,7 +383,7 @@ class OriginPriorityQueue:
 
     def take_all(self) -> list[Request]:
         """Remove and return all requests when the crawl closes."""
-        self._gate.count_waiting()
+        self._gate.count_waiting()  # before they are removed
         taken = []
         for queued_origin in self._gate.origins.values():
             for part in queued_origin.parts.values():

@@ -58,15 +58,16 @@ def _end_of_lifo(data: bytes | mmap) -> tuple[int, int]:
     exactly to the first request.
     """
     file_size = len(data)
-    end = max(file_size, _SIZE.size)
+    end = max(file_size, _SIZE.size)  # an empty file is read like one without requests
     while True:
         count = _count_lifo(data, end)
         if count is not None:
             return end, count
-        # Try the previous position where the size of a request may end. Its four bytes start with a
-        # zero byte, unless it is 16 MiB or more.
-        end = data.rfind(b"\0", _SIZE.size, end - _SIZE.size) + _SIZE.size
-        if end < max(2 * _SIZE.size, file_size - MAX_CUT):
+        # Try the nearest earlier position. A request ends with its size, and the first of its four
+        # bytes is zero, unless the size is 16 MiB or more. So look for an earlier zero byte.
+        start_of_size = data.rfind(b"\0", _SIZE.size, end - _SIZE.size)
+        end = start_of_size + _SIZE.size
+        if start_of_size < 0 or end < file_size - MAX_CUT:
             raise ValueError("no request can be read at the end of the file")
 
 
@@ -87,13 +88,14 @@ def _count_lifo(data: bytes | mmap, end: int) -> int | None:
 
 
 def _repair_fifo(path: Path) -> bool:
-    """Cut off an incomplete request, and correct the positions and the size in `info.json`."""
+    """Cut off an incomplete request, and correct the positions and the size in `info.json`.
+
+    The requests are in files named q00000, q00001, ..., which are called chunks. The queue reads
+    from its tail: the first chunk, the number of requests popped from it, and the offset of the
+    next one. It writes to its head: the last chunk, and the number of requests written to it.
+    """
     stored = _read_info(path / "info.json")
     info = stored or {"chunksize": 100_000, "tail": [0, 0, 0]}
-    # The requests are in files named q00000, q00001, ..., which are called chunks. The queue reads
-    # from its tail, which consists of the first chunk, the number of requests popped from it, and
-    # the offset of the next one. It writes to its head, which consists of the last chunk and the
-    # number of requests written to it.
     tail_chunk, popped, offset = info["tail"]
     names = [file.name for file in path.iterdir() if re.fullmatch(r"q\d{5,}", file.name)]
     numbers = sorted(int(name[1:]) for name in names)
@@ -101,17 +103,18 @@ def _repair_fifo(path: Path) -> bool:
     if tail_chunk not in chunks:  # all of its requests were popped after the last save
         tail_chunk = min(chunks, default=tail_chunk)
         popped = offset = 0
-    tail = [tail_chunk, popped, offset]
-    head_chunk, written = tail_chunk, 0
-    size = 0
-    for chunk in chunks:
-        count = _cut_fifo(path / f"q{chunk:05d}", offset)
-        head_chunk, written = chunk, popped + count
-        size += count
-        popped = offset = 0  # only the first chunk has requests that were popped
+    unread = {
+        chunk: _cut_fifo(path / f"q{chunk:05d}", offset if chunk == tail_chunk else 0)
+        for chunk in chunks
+    }
+    head_chunk = max(chunks, default=tail_chunk)
+    written = unread.get(head_chunk, 0)
+    if head_chunk == tail_chunk:
+        written += popped  # popped requests remain in the file
     if written >= info["chunksize"]:  # the last chunk is full, so the queue writes to a new one
         head_chunk, written = head_chunk + 1, 0
-    repaired = {**info, "size": size, "tail": tail, "head": [head_chunk, written]}
+    tail, head = [tail_chunk, popped, offset], [head_chunk, written]
+    repaired = {**info, "size": sum(unread.values()), "tail": tail, "head": head}
     if repaired == stored:
         return False
     (path / "info.json").write_text(json.dumps(repaired), encoding="utf-8")
@@ -133,6 +136,8 @@ def _cut_fifo(path: Path, offset: int) -> int:
     """Cut off an incomplete request. Return the number of requests after an offset.
 
     Each request is preceded by its size.
+
+    :param offset: where the first request begins that was not popped.
     """
     with path.open("rb+") as file:
         data = _content(file.fileno())
@@ -141,7 +146,7 @@ def _cut_fifo(path: Path, offset: int) -> int:
         while offset + _SIZE.size <= length:
             (size,) = _SIZE.unpack_from(data, offset)
             next_offset = offset + _SIZE.size + size
-            if not size or next_offset > length:
+            if not size or next_offset > length:  # requests are never empty, so 0 is not a size
                 break
             offset = next_offset
             count += 1

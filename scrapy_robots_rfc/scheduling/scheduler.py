@@ -51,17 +51,17 @@ def scheduler_around(scheduler: str | type[BaseScheduler]) -> type[Any]:
 
 
 class _Parking:
-    """Parks requests in front of the user's scheduler."""
+    """Parks requests in front of the user's scheduler, whose methods are called with `super`."""
 
     max_parked: int = MAX_PARKED
 
-    def open(self, spider: Spider) -> Any:  # noqa: ANN401 - as the scheduler has it
-        """Open the scheduler if it has an `open` method."""
+    def open(self, spider: Spider) -> Any:  # noqa: ANN401 - whatever the scheduler returns
+        """Prepare to park requests, and open the scheduler if it has an `open` method."""
         self._spider = spider
         self._crawler: Crawler = spider.crawler
-        self._parked = OriginPriorityQueue(self._crawler, load_object(_IN_MEMORY), "")
+        self._parked = OriginPriorityQueue(self._crawler, load_object(_IN_MEMORY), key="")
         self._gate: Gate = gate_of(self._crawler)
-        self._logged_maximum = False
+        self._has_logged_maximum = False
         open_scheduler = getattr(super(), "open", None)
         return None if open_scheduler is None else open_scheduler(spider)
 
@@ -90,14 +90,15 @@ class _Parking:
         :returns: that request, or `None` if there is none, or too many are parked.
         """
         for _ in range(MAX_LOOKS):
-            request: Request | None = super().next_request()  # type: ignore[misc]  # as above
+            request: Request | None = super().next_request()  # type: ignore[misc]
             if request is None:
                 return None
             restore_filter(request)
+            # This may create an entry for the origin. It is forgotten below, unless it gets parked.
             queued_origin = self._gate.queued_origin(request)
             # Requests of the same origin that are already parked come first.
             is_next = not queued_origin.parts
-            if is_next and self._gate.wait(queued_origin, partial(_itself, request)) == 0:
+            if is_next and self._gate.wait(queued_origin, peek=partial(_itself, request)) == 0:
                 self._gate.hand_out(request, queued_origin)
                 self._gate.forget(queued_origin)
                 return request
@@ -111,7 +112,7 @@ class _Parking:
         wake_engine(self._crawler)
         return None
 
-    def close(self, reason: str) -> Any:  # noqa: ANN401 - as the scheduler has it
+    def close(self, reason: str) -> Any:  # noqa: ANN401 - whatever the scheduler returns
         """Return all parked requests to the scheduler, then close it if it has a `close` method."""
         close = getattr(super(), "close", None)
         try:
@@ -127,19 +128,19 @@ class _Parking:
         text = "Lost %s, because the scheduler did not take it back"
         extra = {"spider": self._spider}
         try:
-            if not super().enqueue_request(request):  # type: ignore[misc]  # as above
+            if not super().enqueue_request(request):  # type: ignore[misc]
                 logger.error(text, request, extra=extra)
         except Exception:
             logger.exception(text, request, extra=extra)
-        # The scheduler may keep this object. If it stored a copy, `_take_from_scheduler` restores
-        # the copy.
+        # Undo `skip_filter`, because the scheduler may have kept this object. If it has stored a
+        # copy, `_take_from_scheduler` undoes it there.
         restore_filter(request)
 
     def _log_maximum(self) -> None:
         """Warn once that the maximum number of parked requests was reached."""
-        if self._logged_maximum:
+        if self._has_logged_maximum:
             return
-        self._logged_maximum = True
+        self._has_logged_maximum = True
         text = "%d requests are parked in memory, which is the maximum, so more are returned to %s"
         name = type(self).__name__
         logger.warning(text, len(self._parked), name, extra={"spider": self._spider})

@@ -39,7 +39,8 @@ class SharedThrottle(OwnTurns):
         # the call that ends a turn could arrive late and end the next turn.
         self._calls: list[Callable[[], Awaitable[object]]] = []
         self._is_waiting = False  # waiting for `on_turn`
-        # When the turn of this worker, or of another worker, ends.
+        # When the current turn ends. It is this worker's turn if `_has_turn` is true, and another
+        # worker's turn otherwise.
         self._turn_ends = -math.inf
         # When the interval after this worker's last request ends.
         self._interval_ends = -math.inf
@@ -54,15 +55,15 @@ class SharedThrottle(OwnTurns):
         return self._timer is not None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start, or `None` during a store call."""
+        """Return the seconds until a request may start, or `None` if the store has to be asked."""
         if not interval:
             return 0.0
-        # Try to take the turn, unless this worker or another one still has it.
+        # Try to take a turn if the last known one, of any worker, has ended.
         if self._turn_ends <= now and self._take not in self._calls:
             self._forget_turn()
-            self._turn_timeout = TURN_TIMEOUT + interval
+            self._turn_timeout = TURN_TIMEOUT + interval  # kept even if this worker dies
             self._call(self._take)
-        if self._take in self._calls:  # it calls `on_turn` when it has finished
+        if self._take in self._calls:  # `_take` calls `on_turn` when it has finished
             self._is_waiting = True
             return None
         return 0.0 if self._has_turn else self._turn_ends - now

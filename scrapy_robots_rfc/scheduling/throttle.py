@@ -34,7 +34,8 @@ class Throttle:
 
     :param settings: the settings of the crawl, or `None` if it does not obey robots.txt.
     :param origin_of: returns the origin of a request, or `None` if it has none.
-    :param share: creates the shared turns for a site, or `None` if this crawl doesn't share turns.
+    :param share: returns the turns of a site that are shared with other workers, or `None` if this
+        crawl doesn't share turns. Its second argument is called when the site's turn may have come.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Throttle:
         """Pace a site according to what its robots.txt requests for an agent."""
         is_new = robots.origin not in self.sites
         site = self.sites.note(robots, agent)
-        if site is None:
+        if site is None:  # no interval is requested
             return
         if is_new:
             self._begin_to_pace(site)
@@ -77,8 +78,9 @@ class Throttle:
         site.turns.block_until(robots.fetched + self.sites.interval(site.origin))
 
     def _begin_to_pace(self, site: PacedSite) -> None:
-        """Give turns to a site's requests that were sent before its interval was known."""
-        if len(self.sites) == 1:  # most crawls don't have paced sites, so they don't need signals
+        """Set up a site's turns, and give them to its requests that are already being sent."""
+        # Most crawls don't have paced sites, so only connect the signals for the first one.
+        if len(self.sites) == 1:
             connect = self._crawler.signals.connect
             connect(self._reached_downloader, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
@@ -144,10 +146,11 @@ class Throttle:
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
         """Count how many seconds the interval delayed a request."""
-        if site.waiting_since is None:
+        if site.waiting_since is None:  # the request didn't have to wait
             return
-        # Only count from when the interval began, which is when the previous response arrived. Also
-        # subtract the user's own delay, because the request would have waited that long anyway.
+        # Count from when the request began to wait, or from when the previous response arrived if
+        # that was later, because the interval begins then. Subtract the user's own delay, because
+        # the request would have waited that long anyway.
         delay = _scrapy.slot_delay(self._crawler, slot_of(request))
         waited = self.clock() - max(site.waiting_since, site.clock.last) - delay
         site.waiting_since = None
@@ -222,19 +225,19 @@ class Throttle:
     def _release_held(self) -> None:
         """Release the turns of requests that a middleware holds back while others wait for them.
 
-        The middleware may be waiting for one of the others, for example for a login page, and then
-        none of them would ever be sent.
+        The middleware may hold a request until another one is answered, for example for a login
+        page. If that one is waiting for the turn of the first, neither would ever be sent.
         """
         for origin in set(self.waiting.values()):
             site = self.sites.get(origin)
-            if site is None or site.waiting_since is None:  # nothing is waiting for its turn
+            if site is None or site.waiting_since is None:  # the turn was just taken
                 continue
             if self.clock() - site.waiting_since < MAX_HELD:
                 continue
             # A request that has passed all middlewares keeps its turn, because it will be answered.
-            sent = set(_scrapy.requests_in_downloader(self._crawler))
+            past_middlewares = set(_scrapy.requests_in_downloader(self._crawler))
             for request, request_site in list(self._turns.items()):
-                if request_site is site and request not in sent:
+                if request_site is site and request not in past_middlewares:
                     self._warn_of_held(origin)
                     self.release(request)
 
