@@ -64,9 +64,9 @@ def agent_lines(file: bytes) -> list[AgentLine]:
         start, end = match.span(1)
         is_usual = end - start <= MAX_LINE
         if is_usual and match[2] is not None:  # `User-agent: FooBot`
-            token = match[2].decode("ascii").lower()
-            agents.append(AgentLine(start, end, token, token))
-        elif is_usual and match[3] is not None:  # `User-agent: *`
+            token = name = match[2].decode("ascii").lower()
+            agents.append(AgentLine(start, end, token, name))
+        elif is_usual and match[3] is not None:  # `User-agent: *`, which is not a crawler's name
             agents.append(AgentLine(start, end, ANY, ""))
         else:
             names = _unusual_names(match[1][:MAX_LINE])
@@ -95,13 +95,14 @@ class Section(NamedTuple):
     above: int
 
 
-def _section(file: bytes, start: int, next_agent: AgentLine | None, previous: Section) -> Section:
+def _section(file: bytes, start: int, next_agent: AgentLine | None, counted: Section) -> Section:
     """Return the section from an offset to the next user-agent line or the end of the file.
 
-    :param previous: the previous section, from which line numbers are counted.
+    :param counted: an earlier section. Its line number is known, so only the lines after its start
+        are counted.
     """
     end = len(file) if next_agent is None else next_agent.start - 1
-    return Section(start, end, previous.above + file.count(b"\n", previous.start, start))
+    return Section(start, end, counted.above + file.count(b"\n", counted.start, start))
 
 
 def _has_rules(file: bytes, start: int, end: int) -> bool:
@@ -121,7 +122,7 @@ def groups_in(
 
     :param agents: the user-agent lines in the file.
     """
-    section = Section(0, 0, 0)
+    section = Section(0, 0, 0)  # the previous section, or the start of the file
     group_lines: list[AgentLine] = []
     for line, next_line in zip_longest(agents, agents[1:]):
         group_lines.append(line)
@@ -129,7 +130,7 @@ def groups_in(
         if next_line is None or _has_rules(file, line.end, next_line.start):
             # Records that are not rules may come between the user-agent lines.
             start = group_lines[0].end
-            section = _section(file, start, next_line, previous=section)
+            section = _section(file, start, next_line, counted=section)
             keys = chain.from_iterable(line_keys(line.token, line.name) for line in group_lines)
             yield tuple(dict.fromkeys(keys)), section
             group_lines = []
@@ -143,31 +144,40 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
 
     :param agents: the user-agent lines in the file.
     """
-    section = Section(0, 0, 0)
+    section = Section(0, 0, 0)  # the previous section, or the start of the file
     at = 0
     while at < len(agents):
-        is_selected = agents[at].has_key(key)
-        start = agents[at].end
-        at += 1
-        if not is_selected:
-            continue
-        # This line starts a section. Find the user-agent line that ends it.
-        has_rules = False  # whether the section contains a rule above the line `agents[at]`
-        while at < len(agents):
-            is_selected = agents[at].has_key(key)
-            # Once there is a rule, a line that matches the key only continues the section, so the
-            # slow search for rules is not needed.
-            if not is_selected or not has_rules:
-                rules_between = _has_rules(file, agents[at - 1].end, agents[at].start)
-                if rules_between and not is_selected:
-                    break  # this line starts a group that does not match the key
-                has_rules = has_rules or rules_between
-            if not has_rules:
-                start = agents[at].end  # skip this line, because it is above the first rule
+        if not agents[at].has_key(key):
             at += 1
+            continue
+        last_above_rules, at = _merge_groups(file, agents, key, at)
         next_agent = agents[at] if at < len(agents) else None
-        section = _section(file, start, next_agent, previous=section)
+        section = _section(file, agents[last_above_rules].end, next_agent, counted=section)
         yield section
+
+
+def _merge_groups(
+    file: bytes, agents: Sequence[AgentLine], key: GroupKey, first: int
+) -> tuple[int, int]:
+    """Find the user-agent lines before and after the rules of consecutive groups for a key.
+
+    :param first: the index of the first user-agent line that matches the key.
+    :returns: the index of the last user-agent line above the first rule, and the index of the first
+        line of the next group that does not match the key.
+    """
+    last_above_rules = first
+    has_rules = False  # whether there is a rule between the lines `first` and `at`
+    for at in range(first + 1, len(agents)):
+        is_selected = agents[at].has_key(key)
+        if is_selected and has_rules:
+            continue  # the groups are merged, whether or not this line starts a new one
+        follows_rule = _has_rules(file, agents[at - 1].end, agents[at].start)
+        if follows_rule and not is_selected:
+            return last_above_rules, at
+        has_rules = has_rules or follows_rule
+        if not has_rules:
+            last_above_rules = at
+    return last_above_rules, len(agents)
 
 
 def records_in(
@@ -186,8 +196,9 @@ def records_in(
     read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line that is slow to read
     for start, end, above in sections:
         records = list[Record]()
-        line = above  # the number of the last record's line, which ends at the offset `counted_to`
-        counted_to = start
+        # To number the records, count each newline only once: `line` is the number of the line that
+        # ends at the offset `counted_to`.
+        line, counted_to = above, start
         for match in lines.finditer(file, start, end):
             max_lines -= 1
             if max_lines < 0:

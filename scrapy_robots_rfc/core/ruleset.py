@@ -63,7 +63,7 @@ _ParsedRule = tuple[int, str, Pattern, str]
 def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
     """Decode a section in pieces of up to 64 KiB, and truncate lines that are too long.
 
-    A single line that is longer than this becomes its own piece.
+    A line of more than 64 KiB becomes a piece of its own.
 
     :returns: pairs of a line number and a piece. The piece starts with a newline, and the line
         number is for the line before it.
@@ -129,10 +129,12 @@ class RuleIndex:
         self._prefixes: list[str] = []  # sorted, starting with an empty string
         # For each prefix, the index of the longest other prefix that it starts with.
         self._parents: list[int] = []
-        # Literal -> the special rules that have this literal. They are stored as text with one
-        # pattern per line, and are parsed once a target contains the literal.
+        # Literal -> the special rules (see the module docstring) that have this literal. They are
+        # stored as text with one pattern per line, and are parsed once a target contains the
+        # literal.
         self._by_literal: dict[str, str | tuple[_ParsedRule, ...]] = {}
-        # The sizes of the literals, or an empty set if there are too few to look up substrings.
+        # The sizes of all literals and needles, for looking up a target's substrings. Empty if so
+        # few rules are special that searching the target for each literal is faster.
         self._sizes: set[int] = set()
 
     def find(self, target: str) -> str:
@@ -154,11 +156,12 @@ class RuleIndex:
 
         :param best: the most specific plain prefix that matches, or an empty string.
         """
-        # With few special rules, search the target for each literal and needle. With many, look up
-        # each literal and needle in the set of those that the target contains.
+        # A rule can only match if the target contains its literal and its needle. With few special
+        # rules, search the target for each of them. With many, first collect the set of literals
+        # and needles that the target contains, and look them up there.
         literals: Iterable[str] = self._by_literal
         searched: str | set[str] = target
-        if self._sizes:
+        if self._sizes:  # there are many special rules
             literals = searched = self._literals_in(target)
         best_rank = None  # computed when needed, because most targets contain no literal
         for literal in literals:
@@ -190,35 +193,36 @@ class RuleIndex:
         by_literal = _group_by_literal(special)
         self.signed_lines = signed_lines
         self._parents = _parents_of(prefixes)
-        # A key that is only a needle has no rules.
+        # `_literals_in` needs every needle as a key. A needle that is not a literal has no rules.
         self._by_literal = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
         if len(special) > _MAX_SEARCHES:
             self._sizes = set(map(len, by_literal))
-        self._prefixes = prefixes  # set last, because another thread may look up a target
+        # Set this last, because another thread uses the index as soon as it sees prefixes.
+        self._prefixes = prefixes
         return prefixes
 
     def _read_rules(self) -> tuple[dict[str, int], dict[str, None]]:
         """Return `signed_lines`, and the patterns of all special rules in file order."""
         signed_lines: dict[str, int] = {}
-        special: dict[str, None] = {}
+        special: dict[str, None] = {}  # a dict, because a set does not keep the order
         for section in self._sections:
             for above, text in text_pieces(self._file, section):
                 line = above
-                # Take the four parts of one rule at a time, and leave out the text after the last
-                # rule.
+                # Take the four parts of one rule at a time: for `Disallow: /a*b # c`, these are the
+                # lines before it, `Dis`, `/a` and `*b # c`. Leave out the text after the last rule.
                 parts = iter(split_at_rules(text))
-                for before, disallow, head, rest in zip(parts, parts, parts, parts, strict=False):
+                for before, disallow, plain, rest in zip(parts, parts, parts, parts, strict=False):
                     line += 1
-                    if before:  # other lines precede the rule, which is rare
+                    if before:  # there are rarely other lines between two rules
                         line += before.count("\n")
-                    pattern = head
+                    pattern = plain
                     if rest:
-                        pattern = (head + rest.partition("#")[0]).rstrip(BLANKS)
-                        if pattern != head:  # otherwise `rest` is only blanks and a comment
+                        pattern = (plain + rest.partition("#")[0]).rstrip(BLANKS)
+                        if pattern != plain:  # otherwise `rest` is only blanks and a comment
                             special[pattern] = None
                     if disallow:
                         signed_lines.setdefault(pattern, -line)
-                    elif signed_lines.get(pattern, -1) < 0:
+                    elif signed_lines.get(pattern, -1) < 0:  # this is its first Allow rule
                         # Allow wins over Disallow if their patterns are the same (RFC 9309, 2.2.2).
                         signed_lines[pattern] = line
         signed_lines.pop("", None)  # an empty pattern, such as in `Disallow:`, matches nothing
@@ -248,8 +252,8 @@ class RuleIndex:
         patterns = text.split("\n")
         rules: list[_ParsedRule] = []
         for pattern in patterns:
-            # A needle only helps to tell rules apart. A single rule uses its literal instead, which
-            # the target is known to contain.
+            # `_find_special` uses needles to skip most of the rules that share a literal. If there
+            # is only one rule, use its literal, which the target is known to contain.
             needle = literal if len(patterns) == 1 else _needle(_runs_of(pattern))
             rules.append((self._rank(pattern), needle, parse_pattern(pattern), pattern))
         rules.sort(reverse=True)  # by rank, which is never the same for two rules
@@ -270,13 +274,15 @@ def _parents_of(prefixes: list[str]) -> list[int]:
     :param prefixes: the sorted prefixes. The first one is empty. Each one is directly followed by
         all longer prefixes that start with it.
     """
-    parents = [0] * len(prefixes)
-    # Few prefixes are the parent of others. `compress` finds them faster than a loop, which matters
-    # because a file may contain tens of thousands of prefixes.
-    next_starts_with_it = map(str.startswith, prefixes[2:], prefixes[1:])
-    for parent in compress(range(1, len(prefixes)), next_starts_with_it):
+    parents = [0] * len(prefixes)  # the first prefix is empty, so the others start with it
+    # For each of the others, whether it is a parent, because the prefix that follows it starts with
+    # it. `compress` finds the few parents faster than a loop, which matters because a file may
+    # contain tens of thousands of prefixes.
+    is_parent = map(str.startswith, prefixes[2:], prefixes[1:])
+    for parent in compress(range(1, len(prefixes)), is_parent):
         end = bisect_left(prefixes, prefixes[parent] + _AFTER_ALL, parent)
-        # If one of these prefixes is a parent itself, its turn comes later, so it overwrites this.
+        # All prefixes before `end` start with the parent. If one of them is a parent itself, its
+        # turn comes later, so it overwrites this.
         parents[parent + 1 : end] = [parent] * (end - parent - 1)
     return parents
 
@@ -284,9 +290,9 @@ def _parents_of(prefixes: list[str]) -> list[int]:
 def _group_by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
     """Group the patterns of special rules by literal.
 
-    A pattern's literal is its longest run, because few targets contain it. If there are many
-    patterns, it is the start or end of the pattern's rarest run instead, so that few patterns share
-    a literal.
+    A pattern's literal is its longest run of text without wildcards, because few targets contain
+    it. If there are many patterns, it is the start or end of the pattern's rarest run instead, so
+    that few patterns share a literal.
     """
     if len(patterns) > _MAX_SEARCHES:
         return _group_by_rare_literal(patterns)
@@ -299,14 +305,14 @@ def _group_by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
 def _group_by_rare_literal(patterns: Collection[str]) -> dict[str, list[str]]:
     """Group patterns by the start or end of their rarest run, whichever fewer patterns share.
 
-    The result also contains every pattern's needle as a key, because `_find_special` only finds
+    The result also contains every pattern's needle as a key, because `_literals_in` only finds
     substrings of the target that are keys.
     """
     by_literal: dict[str, list[str]] = {}
     counts = Counter(chain.from_iterable(map(_runs_of, patterns)))
     for pattern in patterns:
         runs = _runs_of(pattern)
-        by_literal.setdefault(_needle(runs), [])
+        by_literal.setdefault(_needle(runs), [])  # only add the key
         rarest_run = min(runs, key=counts.__getitem__)
         start, end = _ends(rarest_run)
         end_is_shared_less = len(by_literal.get(end, ())) < len(by_literal.get(start, ()))
