@@ -118,8 +118,9 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     if is_token(full_name):
         return ((full_name, GroupKey(full_name.lower())),)
     leading_token = _match_start(_RUN, full_name)  # `bot` in `bot2`
+    # A full name may contain non-ASCII characters. To find it in the file, convert it to the form
+    # that `names_in_line` returns, which is decoded as Latin-1.
     return tuple(
-        # The names in user-agent lines are decoded as Latin-1 as well.
         (spelling, GroupKey(_lower(to_octets(spelling)), whole=True))
         for spelling in (full_name, leading_token)
         if spelling
@@ -213,7 +214,7 @@ def parse_agent(value: object) -> Agent | None:
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     if not all(isinstance(name, (str, bytes)) for name in names):
         raise TypeError(ACCEPTED)
-    return _agent_from_names(names, isinstance(value, str))
+    return _agent_from_names(names, split_commas=isinstance(value, str))
 
 
 @lru_cache(maxsize=1024)

@@ -23,7 +23,7 @@ _DELAY = rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?"
 _ANY_NUMBER = r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b"
 # A Request-rate: `30/1m`, `1/5 0600-0845`.
 _RATE = rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?"
-# A Visit-time: `0600-0845`.
+# A Visit-time, or the end of a Request-rate: `0600-0845`.
 _WINDOW = r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)"
 
 
@@ -94,11 +94,12 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Parse a Request-rate such as ``1/5 0600-0845``, or return `None` if it is malformed."""
+    """Parse a Request-rate such as ``30/1m 0600-0845``, or return `None` if it is malformed."""
     match = re.match(_RATE, value, _FLAGS)
     if match is None:
         return None
-    requests, seconds = int(match[1]), _seconds(match[2], match[3])
+    count, number, unit, window = match.groups()
+    requests, seconds = int(count), _seconds(number, unit)
     if not requests or not seconds:
         return None
-    return RequestRate(requests, seconds, parse_window(match[4] or ""))
+    return RequestRate(requests, seconds, parse_window(window) if window else None)

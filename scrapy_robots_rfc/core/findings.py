@@ -99,6 +99,7 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
             Flag.NOT_UTF8: value_bytes.decode("utf-8", "ignore").encode() != value_bytes,
             Flag.TOO_LONG: len(line) > MAX_LINE,
             Flag.BYTE_ORDER_MARK: number == 1 and encoding == "utf-8",
+            # The encoding is empty if the file has no byte order mark.
             Flag.OTHER_ENCODING: number == 1 and encoding not in ("", "utf-8"),
         }
         flags = frozenset(flag for flag, applies in checks.items() if applies)
@@ -139,19 +140,20 @@ def groups_of(robots: RobotsTxt) -> tuple[Group, ...]:
             next_agent_starts_group = True  # user-agent lines after a rule are for another group
         elif line.kind is not LineKind.RECORD:
             continue  # blank lines, comments and junk belong to no group
-        if groups:  # rules and records above the first user-agent line do not, either
+        if groups:  # rules and records above the first user-agent line belong to no group
             groups[-1].append(line)
     return tuple(map(_make_group, groups))
 
 
 def _make_group(lines: list[Line]) -> Group:
+    """Return the group with the given lines, which start with a user-agent line."""
     rules = [line for line in lines if line.kind in RULES]
     return Group(
-        tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
+        tokens=tuple(line.value for line in lines if line.kind is LineKind.USER_AGENT),
         # `LineKind` and `RuleKind` have the same names for the two kinds of rules.
-        tuple(Rule(RuleKind[line.kind.name], line.value, line.number) for line in rules),
-        lines[0].number,
-        lines[-1].number,
+        rules=tuple(Rule(RuleKind[line.kind.name], line.value, line.number) for line in rules),
+        line=lines[0].number,
+        last=lines[-1].number,
     )
 
 
@@ -182,21 +184,24 @@ class Explanation(NamedTuple):
     @property
     def group_reason(self) -> str:
         """A human-readable explanation of why this group applies."""
-        why_no_group = "this crawler has no product token"
         if self.crawler_tokens:
             why_no_group = f"no group matches {' or '.join(self.crawler_tokens)}"
+        else:
+            why_no_group = "this crawler has no product token"
         if self.token is None:
             return f"none, because {why_no_group} and there is no group for all crawlers (*)"
-        # List the names that come before the token in the order of preference.
+        # Find the token in the crawler's names, and list the names that the crawler prefers to it.
         without_group: list[str] = []
         for name in self.crawler_tokens:
-            spellings = [spelling for spelling, _ in crawler_keys(name)]  # `bot2`, then `bot`
+            # The crawler `bot2` also uses the group for `bot`.
+            spellings = [spelling for spelling, _ in crawler_keys(name)]
             if self.token in spellings:
                 without_group += spellings[: spellings.index(self.token)]
                 if not without_group:
                     return f"{self.token}, named in the file"
                 return f"{self.token}, because no group matches {' or '.join(without_group)}"
             without_group.append(name)
+        # The token is not one of the crawler's names, so it is `*`.
         return f"all crawlers (*), because {why_no_group}"
 
 

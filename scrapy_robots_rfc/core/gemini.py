@@ -56,7 +56,7 @@ def _escaped(line: re.Match[bytes]) -> bytes:
 
 def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
     """For each virtual user agent, return the tokens without any other virtual user agents."""
-    if isinstance(tokens, str):
+    if isinstance(tokens, str):  # only a list may contain several virtual user agents
         return []
     virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
     combinations: list[tuple[str, ...]] = []
@@ -77,6 +77,7 @@ def deciding_tokens(
     if len(combinations) < 2:
         return tokens
     for combination in combinations:
+        # `file.decide` would call this function again.
         if not RobotsTxt.decide(file, url, combination).allowed:
             return combination
     return combinations[0]  # all of them are allowed

@@ -161,7 +161,7 @@ def content_of(body: bytes, max_size: int) -> Content:
     if marks is not None:
         encoding = encoding or "utf-8"
         data = data[marks.end() :]
-    data = b"\n" + data
+    data = b"\n" + data  # every line is preceded by a newline; see `Content`
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\n " in data or b"\n\t" in data:

@@ -60,7 +60,7 @@ _BEFORE_PATH = re.compile(r"\A(?:[A-Za-z][A-Za-z0-9+.-]*://|//|)[^/?]*")
 
 #: A URL or path without a fragment whose request target is already in normal form:
 #: `https://a.example/b?c`. Group 1 is the target.
-is_normal_url: Callable[[str], re.Match[str] | None] = re.compile(
+match_normal_url: Callable[[str], re.Match[str] | None] = re.compile(
     rf"(?:https?://[^/?#]*|(?!//))(/{NORMAL_RUN})\Z"
 ).match
 # A pattern that is already in normal form: `/a*%20$`.
@@ -143,15 +143,17 @@ class PartByPlace(NamedTuple):
         :param start: the offset to start searching from.
         :param is_at_end: True if the match must be at the end of the target.
         """
-        query_start = len(target.partition("?")[0])
-        # A match in the path ends before the query, unless the text itself contains a `?`. Then,
-        # the text from the `?` on is in the query.
-        length_in_path = len(self.in_path.partition("?")[0])
-        path_end = query_start + len(self.in_path) - length_in_path
+        path_length = len(target.partition("?")[0])
+        # If the text contains a `?`, a match that starts in the path ends in the query. For
+        # example, a match of `b?c=1` ends 4 characters after the path, because `?c=1` is not in it.
+        _, question_mark, query = self.in_path.partition("?")
+        last_end = path_length + len(question_mark) + len(query)
+        query_start = path_length + 1
         for text, low, high in (
-            (self.in_path, start, path_end),
-            (self.in_query, max(start, query_start + 1), len(target)),
+            (self.in_path, start, last_end),
+            (self.in_query, max(start, query_start), len(target)),
         ):
+            # At the end, there is only one place where the match can start.
             first = max(low, len(target) - len(text)) if is_at_end else low
             at = target.find(text, first, high)
             if at >= 0:
@@ -185,7 +187,7 @@ class Pattern(NamedTuple):
             return False  # the target is too short, because each part has at least one character
         # For each part, trying the leftmost match is enough, because it leaves the most room for
         # the remaining parts. Only the last part of an anchored pattern has a fixed place.
-        if self.parts_by_place:
+        if self.parts_by_place:  # rare: a part differs between the path and the query
             for number, by_place in enumerate(self.parts_by_place, 1):
                 is_at_end = self.anchored and number == len(self.parts_by_place)
                 end = by_place.find(target, end, is_at_end)
@@ -198,6 +200,7 @@ class Pattern(NamedTuple):
             if at < 0:
                 return False
             end = at + len(part)
+        # The last part of an anchored pattern is at the end, without overlapping the previous part.
         return not self.anchored or target.endswith(self.parts[-1], end)
 
 
@@ -216,7 +219,9 @@ def parse_pattern(pattern: str) -> Pattern:
     by_place = tuple(
         PartByPlace(normal_form(part), normal_form(part, in_query=True)) for part in parts
     )
-    in_query = tuple(part.in_query for part in by_place)
+    parts_in_query = tuple(part.in_query for part in by_place)
+    # `parts_in_query` is enough if all parts are in the query, or if it does not matter where they
+    # are.
     if "?" in head or all(part.in_path == part.in_query for part in by_place):
-        by_place = ()  # either all parts are in the query, or it does not matter where they are
-    return Pattern(normal_form(head), in_query, anchored, by_place)
+        by_place = ()
+    return Pattern(normal_form(head), parts_in_query, anchored, by_place)

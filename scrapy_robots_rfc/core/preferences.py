@@ -6,7 +6,7 @@ Most of this is based on drafts that may still change. `LABELS` lists them, and
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -116,8 +116,8 @@ _ITEM = rf"""(?:
 _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
 # A list as a value: `(a b)`.
 _INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
-# A dictionary member and the comma that follows it: `train-ai=n;x=1, `. It is only compiled on
-# first use, because few crawls need it.
+# A dictionary member and the comma that follows it: `train-ai=n;x=1, `. The groups are the key and
+# the value, unless the value is a list.
 _MEMBER = rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)"
 
 
@@ -129,6 +129,7 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
         empty if the value is malformed.
     """
     text = value.decode("latin-1").strip(" ")
+    # Few crawls need the expression, so it is compiled on first use. After that, `re` caches it.
     member_at = re.compile(_MEMBER, re.VERBOSE | re.ASCII | re.DOTALL).match
     members: dict[str, bool | None] = {}
     at = 0
@@ -137,7 +138,8 @@ def parse_usage(value: bytes) -> Mapping[str, bool | None]:
         if member is None:
             return {}
         # If a key is repeated, its last member applies (RFC 9651, 4.2.2).
-        members[member[1]] = {"y": True, "n": False}.get(member[2])
+        key, item = member.groups()
+        members[key] = {"y": True, "n": False}.get(item)
         at = member.end()
     return _by_label(members.items())
 
@@ -227,7 +229,7 @@ def read_records(
 
 
 def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
-    """Parse records into preferences, grouped by kind, up to `MAX_BYTES`."""
+    """Parse records into preferences, grouped by kind, ignoring records after `MAX_BYTES`."""
     by_kind: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
     bytes_left = MAX_BYTES
     for record in records:
@@ -243,13 +245,13 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
                 path = value.split(maxsplit=1)[0]
                 value = value.removeprefix(path).lstrip()
             values = parse_usage(value.encode("latin-1"))
-        elif value[:1] in {"/", "*"}:  # `DisallowAITraining: /a/`
+        elif value[:1] in {"/", "*"}:  # `DisallowAITraining: /a/` or `AllowAITraining: /a/`
             kind, path = TRAIN_AI, value
             values = {TRAIN_AI: TRAINING[record.key]}
         else:
             continue  # `DisallowAITraining: a/`, which never matches
-        labels = _with_source(values, f"{record.key}: {as_text(record.value)}", record.line)
-        by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), labels))
+        preferences = _with_source(values, f"{record.key}: {as_text(record.value)}", record.line)
+        by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), preferences))
     return by_kind
 
 
@@ -288,19 +290,28 @@ def header_preferences(
         9651, 4.2), which is ignored if it is larger than `MAX_BYTES`.
     :param signals: the values of all Content-Signal lines. Only the first `MAX_BYTES` are read.
     """
-    # Lines of the same header are joined with commas (RFC 9110, 5.3), including empty lines. More
-    # than `MAX_BYTES` lines are too long even if all of them are empty, so `islice` stops there.
+    # Lines of the same header are joined with commas (RFC 9110, 5.3).
+    signal, signals_are_too_long = _join_first(signals)
+    preferences = _with_source(parse_signal(signal), _header("Content-Signal", signal))
+    # More than `MAX_BYTES` lines are too long even if all of them are empty.
     joined_usage = b", ".join(islice(usage, MAX_BYTES))
     usage_is_too_long = len(joined_usage) > MAX_BYTES
-    signal_lines = tuple(islice(signals, MAX_BYTES))
-    ends = accumulate(len(line) + len(b", ") for line in signal_lines)
-    lines_read = [line for line, end in zip(signal_lines, ends, strict=True) if end <= MAX_BYTES]
-    signal = b", ".join(lines_read)
-    preferences = _with_source(parse_signal(signal), _header("Content-Signal", signal))
     if not usage_is_too_long:
         source = _header("Content-Usage", joined_usage)
         preferences = combined(_with_source(parse_usage(joined_usage), source), preferences)
-    return preferences, usage_is_too_long or len(lines_read) < len(signal_lines)
+    return preferences, usage_is_too_long or signals_are_too_long
+
+
+def _join_first(lines: Iterable[bytes]) -> tuple[bytes, bool]:
+    """Join the first `MAX_BYTES` of a header's lines, and return whether lines were left out."""
+    joined: list[bytes] = []
+    size = 0
+    for line in lines:
+        size += len(line) + len(b", ")
+        if size > MAX_BYTES:
+            return b", ".join(joined), True
+        joined.append(line)
+    return b", ".join(joined), False
 
 
 def _header(name: str, value: bytes) -> str:

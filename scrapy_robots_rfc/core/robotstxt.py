@@ -23,7 +23,7 @@ from scrapy_robots_rfc.core.groups import (
     sections_for,
 )
 from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
-from scrapy_robots_rfc.core.percent import is_normal_url, request_target
+from scrapy_robots_rfc.core.percent import match_normal_url, request_target
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
 
 # Maximum number of crawlers and groups to cache per file, so that a crawl that rotates its
@@ -49,17 +49,17 @@ class RobotsTxt:
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
         #: The content of the file, up to the limit.
         self.content: Content = content_of(body, max_size)
-        # These are computed lazily, but not with `cached_property`. Before Python 3.12, it uses a
-        # lock that would make the event loop wait while a thread reads another file.
+        # These are computed lazily, but not with `cached_property`. Before Python 3.12, all objects
+        # share its lock, so the event loop would wait while a thread reads another file.
         self._agents: list[AgentLine] | None = None
-        self._groups: list[tuple[tuple[GroupKey, ...], Section]] | None = None
+        self._groups: list[tuple[tuple[GroupKey, ...], Section]] | None = None  # see `groups_in`
         self._tokens: set[str] = set()  # the product tokens in all user-agent lines
         self._names: set[str] | None = None  # the full names in all user-agent lines
         # The rules for a crawler's tokens, and the index for a group. Different tokens may select
         # the same group, whose index is built only once.
         self._rules: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
-        self._use_rules: list[tuple[str, str, Ruleset]] | None = None
+        self._policy_rules: list[tuple[str, str, Ruleset]] | None = None  # see `_rules_about_use`
 
     @classmethod
     def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> Self:
@@ -84,7 +84,7 @@ class RobotsTxt:
             rules = self._rules_for(tokens)
         if rules.token is None:
             return _NO_GROUP
-        match = is_normal_url(url) if type(url) is str else None  # most URLs are normal
+        match = match_normal_url(url) if type(url) is str else None  # most URLs are normal
         target = match[1] if match else request_target(url)
         pattern = rules.index.find(target)
         decision = rules.decisions.get(pattern) or rules.cache_decision(pattern)
@@ -100,7 +100,7 @@ class RobotsTxt:
         :param tokens: see `decide`.
         """
         self._preferences_for(tokens)
-        for _, _, rules in self._rules_for_uses():
+        for _, _, rules in self._rules_about_use():
             rules.index.prepare()
         self._rules_for(tokens).index.prepare()  # comes last, because `prepared` checks this index
 
@@ -215,46 +215,52 @@ class RobotsTxt:
         """Return the site's preferences about how a page may be used, by label.
 
         They come from the records in the group that applies, from Content-Signal records above the
-        first user-agent line (which are defaults for all groups), and from groups for a policy
-        token. The result is empty if the URL may not be fetched. See `decide` for the parameters.
+        first user-agent line (which are defaults for all groups), and from groups for a use, such
+        as ``User-agent: __usage_ai-training``. The result is empty if the URL may not be fetched.
+        See `decide` for the parameters.
         """
         if not self.decide(url, tokens).allowed:
             return {}
         preferences = use.record_preferences(self._preferences_for(tokens), url)
         target = request_target(url)
-        for token, label, rules in self._rules_for_uses():
+        for token, label, rules in self._rules_about_use():
             pattern = rules.index.find(target)
             decision = rules.decisions.get(pattern) or rules.cache_decision(pattern)
             source = f"User-agent: {token}"
             line = None
-            if decision.rule is not None:
+            if decision.rule is not None:  # otherwise, the use is allowed because no rule matches
                 source = f"{decision.rule} ({source})"
                 line = decision.rule.line
             preference = use.Preference(decision.allowed, line, source)
             preferences = use.combined(preferences, {label: preference})
         return preferences
 
-    def _rules_for_uses(self) -> list[tuple[str, str, Ruleset]]:
-        """Return each policy token that has a group, together with its label and rules."""
-        if self._use_rules is None:
-            self._use_rules = [
+    def _rules_about_use(self) -> list[tuple[str, str, Ruleset]]:
+        """Return each policy token that has a group, together with its label and rules.
+
+        A policy token stands for a use instead of a crawler; see `use.POLICY_TOKENS`.
+        """
+        if self._policy_rules is None:
+            self._policy_rules = [
                 (token, label, self._rules_for([token]))
                 for token, label in use.POLICY_TOKENS.items()
                 if self._has_group(GroupKey(token))
             ]
-        return self._use_rules
+        return self._policy_rules
 
     def _preferences_for(
         self, tokens: str | Sequence[str]
     ) -> Mapping[str, Sequence[use.PathPreference]]:
-        """Parse the preferences of the group that applies, unless they are cached."""
+        """Return the preferences in the group that applies. They are parsed once and cached."""
         index = self._rules_for(tokens).index
         if index.preferences is None:
             data = self.content.data
             agents = self._agent_lines()
-            # The lines above the first user-agent line, without the newline before that line.
-            above = Section(0, agents[0].start - 1 if agents else len(data), 0)
-            (default_signals,) = records_in(data, [above], [use.SIGNAL], use.MAX_RECORDS)
+            # Every line is preceded by a newline, so the section above the first user-agent line
+            # ends one byte before it.
+            end = agents[0].start - 1 if agents else len(data)
+            above_groups = Section(start=0, end=end, above=0)
+            (default_signals,) = records_in(data, [above_groups], [use.SIGNAL], use.MAX_RECORDS)
             own_records = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
             index.preferences = use.read_records(own_records, default_signals)
         return index.preferences
