@@ -56,7 +56,7 @@ class Lookup(NamedTuple):
 
     :param entry: the newest entry, or `None` if there is none.
     :param is_fresh: True if the entry has not expired.
-    :param may_fetch: True if this crawl should fetch the file.
+    :param may_fetch: True if this crawl should fetch the file now (see `CacheClient.lock`).
     """
 
     entry: CacheEntry | None
@@ -96,11 +96,13 @@ class CacheClient:
         # Origin -> the time when we first found its file locked by another worker.
         self._refused_since: dict[Origin, float] = {}
         self._warned_of_lease = False
-        self._timer: Cancellable | None = None
+        self._renewal: Cancellable | None = None
         # Method -> the earliest time when it may be called again after a failure. Methods are
         # tracked separately, because reads still work when the disk is full.
         self._not_before: dict[str, float] = {}
+        # Failures before this time are not logged.
         self._silent_until = -math.inf
+        # The number of calls in progress.
         self._running = 0
         self._closed = False
         self._warned_of_entry = False
@@ -118,7 +120,8 @@ class CacheClient:
             # Look again, because the lock's previous owner may have stored an entry in between.
             newest, is_fresh = await self._newest(origin, newest)
         if is_fresh:
-            # There will be no fetch that unlocks the file. The caller does not need to wait.
+            # The lock is not needed, so release it, or forget that another worker had it earlier.
+            # Use a task, so that the caller does not have to wait.
             self._runtime.spawn(self.unlock(origin))
         return Lookup(newest, is_fresh, may_fetch)
 
@@ -139,8 +142,9 @@ class CacheClient:
     async def publish(self, origin: Origin, entry: CacheEntry, *, may_store: bool) -> None:
         """Store the entry after a fetch, and unlock the file so that other workers can use it.
 
-        :param may_store: False if the site answered with ``no-store``, or if this crawl's parser
-            cannot read the file, which other crawls may be able to read.
+        :param may_store: False if the site answered with ``no-store``, or if ROBOTSTXT_PARSER
+            failed. In the latter case the stored copy is kept, because other crawls may use another
+            parser.
         """
         if may_store:
             await self.save(origin, entry)
@@ -171,21 +175,26 @@ class CacheClient:
                 )  # fmt: skip
             await self._drop(origin)  # so that it is not counted again
             return None
+        return self._on_our_clock(entry)
+
+    def _on_our_clock(self, stored: CacheEntry) -> CacheEntry:
+        """Convert a stored entry's timestamps to the crawl's own clock.
+
+        An entry from the future was stored by a machine whose clock is ahead. Assume that it was
+        fetched just now. Otherwise, it would stay fresh until our clock has caught up.
+        """
         now = self._runtime.clock()
         date = self._runtime.date()
-        # The entry seems to come from the future if the clock of the machine that stored it is
-        # ahead. Then assume that it was fetched just now. Otherwise, it would stay fresh until our
-        # clock has caught up. If the difference is large, the file has to be fetched again.
-        date_on_its_clock = max(date, entry.fetched)
-        shifted = entry.shifted(now - date_on_its_clock, latest=now)
-        is_far_ahead = entry.fetched > date + MAX_CLOCK_SKEW
-        return shifted.expiring_by(now) if is_far_ahead else shifted
+        date_there = max(date, stored.fetched)  # the current date on that machine
+        entry = stored.shifted(now - date_there, latest=now)
+        is_far_ahead = stored.fetched > date + MAX_CLOCK_SKEW  # too far, so fetch the file again
+        return entry.expiring_by(now) if is_far_ahead else entry
 
     async def save(self, origin: Origin, entry: CacheEntry) -> None:
         """Store an entry for as long as a crawl may use it."""
         now = self._runtime.clock()
         seconds = entry.stored_for(now, self._settings)
-        dated = entry.shifted(self._runtime.date() - now)
+        dated = entry.shifted(self._runtime.date() - now)  # with Unix timestamps
 
         def put() -> None:
             self._store.put(str(origin), encode(dated), seconds)
@@ -207,8 +216,8 @@ class CacheClient:
         # Add it before the store is called, so that `close` also releases the lease if the crawl
         # ends during the call.
         self._locked.add(origin)
-        if self._timer is None:
-            self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
+        if self._renewal is None:
+            self._renewal = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
         await self._take_lease(origin)
         if origin in self._locked:
             self._refused_since.pop(origin, None)
@@ -233,7 +242,7 @@ class CacheClient:
             )  # fmt: skip
 
     def _renew_all(self) -> None:
-        self._timer = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
+        self._renewal = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
         for origin in list(self._locked):
             self._runtime.spawn(self._take_lease(origin))
 
@@ -267,10 +276,10 @@ class CacheClient:
 
         def take() -> float:
             wait: float = self._store.take_turn(str(origin), self._owner, seconds)
-            # A longer wait means that the store's clock is wrong, or that another crawl is using
-            # longer intervals.
             if 0 <= wait <= self._settings.crawl_delay_max + TURN_SLACK:
                 return wait
+            # The store's clock is wrong, or another crawl is using longer intervals. A third-party
+            # store may even return a negative number or NaN.
             raise StoreError(
                 f"the next turn starts in {wait:g} s, which is longer than ROBOTS_CRAWL_DELAY_MAX; "
                 "check the store's clock"
@@ -337,8 +346,8 @@ class CacheClient:
             if not self._running:
                 break
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._renewal is not None:
+            self._renewal.cancel()
         locked = list(self._locked)
 
         def close() -> None:

@@ -105,8 +105,8 @@ class CacheEntry(NamedTuple):
         """Apply this crawl's settings to an entry that another crawl may have stored."""
         if self.cut is not None and self.cut < limits.max_size:  # this crawl needs more of the file
             return self.expiring_by(now)
-        # ROBOTS_UNREACHABLE_STATUSES decides what a 4xx status means. If the other crawl has a
-        # different value, fetch the file again.
+        # ROBOTS_UNREACHABLE_STATUSES decides what a 4xx status means, except for 407, which always
+        # means unreachable. If the other crawl has a different value, fetch the file again.
         if self.status is not None and 400 <= self.status <= 499:
             was_unreachable = self.validity.unreachable_since is not None
             is_unreachable = (
@@ -127,7 +127,8 @@ class CacheEntry(NamedTuple):
         if validity.confirmed is not None:  # if the file becomes unreachable, use the stale copy
             ends.append(validity.confirmed + limits.stale_max_age)
         if validity.unreachable_since is not None:  # so that a restart does not reset the outage
-            ends.append(now + (limits.unreachable_max_age or _UNREACHABLE_KEPT))
+            max_outage = limits.unreachable_max_age or _UNREACHABLE_KEPT  # None means no limit
+            ends.append(now + max_outage)
         return max(ends) - now
 
 
@@ -164,7 +165,7 @@ def next_entry(
     if since is not None and not is_known_outage:
         # The outage began with that attempt, which did not create an entry. `validity_after` only
         # uses this time if the current attempt has failed as well.
-        validity = validity or Validity(Outcome.UNREACHABLE, now)
+        validity = validity or Validity(Outcome.UNREACHABLE, now)  # for a new origin
         validity = validity._replace(unreachable_since=since)
     access = fetched.access
     lifetime = fetched.freshness.lifetime
@@ -175,6 +176,9 @@ def next_entry(
     new = validity_after(validity, access.outcome, now, limits, fresh_for)
     make_entry = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
+        # A longer file has been truncated at the limit. But a copy confirmed by a 304 is complete,
+        # and only longer if another crawl with a higher limit stored it. A truncated copy is never
+        # confirmed, because it is stored without validators.
         is_cut = not fetched.confirmed and len(access.body) > limits.max_size
         cut = limits.max_size if is_cut else None
         return make_entry(fetched.validators, access.body, lifetime, cut)
@@ -244,7 +248,7 @@ def decode(value: Any) -> CacheEntry:  # noqa: ANN401 - a store may return anyth
     """
     decompressor = zlib.decompressobj()
     try:
-        # An entry above `_MAX_COMPRESSED` was stored without compression, so it does not grow.
+        # A larger entry was stored with level 0, so its text is not longer than the value.
         max_decompressed = max(_MAX_COMPRESSED, len(value))
         text = decompressor.decompress(value, max_decompressed)
         is_whole = decompressor.eof and not decompressor.unused_data

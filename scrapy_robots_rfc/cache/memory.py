@@ -71,6 +71,7 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
         self[key] = value, weight
         self._weight += weight
         dropped = []
+        # Keep a single value even if it is heavier than the maximum.
         while len(self) > self._max_size or (self._weight > self._max_weight and len(self) > 1):
             oldest = next(iter(self))
             self.drop(oldest)
@@ -109,6 +110,7 @@ class MemoryCache:
         self._entries: _Table[tuple[bytes, int]] = _Table(
             origins, max(origins * BYTES_PER_ORIGIN, min_bytes)
         )
+        # The parsed files, for some of these entries.
         self._values: _Table[Any] = _Table(*parsed)
 
     def __len__(self) -> int:
@@ -117,7 +119,8 @@ class MemoryCache:
     def get(self, origin: Origin) -> Any:  # noqa: ANN401 - an `OriginPolicy`
         """Return an origin's value, which may have expired.
 
-        :returns: `None` if there is no entry, or if the file is too large to parse here.
+        :returns: `None` if there is no entry, or if the file is too large to parse on the event
+            loop.
         """
         value_and_weight = self._values.get(origin)
         if value_and_weight is not None:
@@ -132,6 +135,7 @@ class MemoryCache:
             return None
         self._entries.move_to_end(origin)
         value = self._parse(origin, _unpack(data))
+        # The slice converts the origin to a plain tuple (see `_Key`).
         self._values.put(origin[:], value, VALUE_OVERHEAD + PARSED_FACTOR * size)
         return value
 
@@ -146,7 +150,7 @@ class MemoryCache:
 
     def put(self, origin: Origin, value: object, entry: CacheEntry) -> None:
         """Store a value and its entry."""
-        key = origin[:]  # convert to a plain tuple
+        key = origin[:]  # convert to a plain tuple (see `_Key`)
         data = pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
         if len(data) > _COMPRESS_ABOVE:
             packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)

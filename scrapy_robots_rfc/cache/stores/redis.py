@@ -70,7 +70,7 @@ end
 # it takes the turn, the others retry after a short pause. A worker that is more than five seconds
 # late loses its place in line. With a shorter limit, workers with a busy event loop or a slow
 # connection might keep losing their places.
-_TAKE = f"""{_TURN}
+_TAKE_TURN = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
   local since, lasts = string.match(value, '^(%d+) (%d+)$')
@@ -102,7 +102,7 @@ return math.ceil(pause)
 
 # End a turn. ARGV contains the owner and the interval in microseconds. The key expires a minute
 # later than necessary, in case workers are still waiting.
-_END = f"""{_TURN}
+_END_TURN = f"""{_TURN}
 if holder and holder ~= ARGV[1] then return end
 start = math.max(start, now + ARGV[2])
 redis.call('HDEL', KEYS[1], 'owner', 'until')
@@ -136,8 +136,8 @@ class RedisStore(SharedStore):
         self.client: Any = client
         self._lease = self.client.register_script(_LEASE)
         self._release = self.client.register_script(_RELEASE)
-        self._take = self.client.register_script(_TAKE)
-        self._end = self.client.register_script(_END)
+        self._take_turn = self.client.register_script(_TAKE_TURN)
+        self._end_turn = self.client.register_script(_END_TURN)
 
     def open(self) -> None:
         """Check the connection with a script that needs the same permissions as later calls."""
@@ -180,13 +180,13 @@ class RedisStore(SharedStore):
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """See `SharedStore`."""
         arguments = [owner, 1000 * _milliseconds(seconds)]
-        microseconds: int = self._take([self.name_of("turn", key)], arguments)
+        microseconds: int = self._take_turn([self.name_of("turn", key)], arguments)
         return microseconds / 1e6
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""
         microseconds = 1000 * _milliseconds(interval) if interval else 0
-        self._end([self.name_of("turn", key)], [owner, microseconds])
+        self._end_turn([self.name_of("turn", key)], [owner, microseconds])
 
     def name_of(self, kind: str, key: str) -> bytes:
         """Return the Redis key for an origin's copy, lease or turn."""

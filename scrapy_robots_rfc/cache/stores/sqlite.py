@@ -89,7 +89,7 @@ class SqliteStore(Store):
         :raises StoreError: if the path is not a file, or if it belongs to another program.
         :raises OSError: if the file cannot be read or created.
         """
-        self._checked_header()  # do this first, to avoid creating folders for nothing
+        self._checked_header()  # do this first, because opening a named pipe would block
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # This fails in the same cases as SQLite, but with a better error message.
