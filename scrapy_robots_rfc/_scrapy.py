@@ -189,7 +189,8 @@ def has_small_pool(crawler: Crawler) -> bool:
 def allow_one_more(crawler: Crawler) -> Callable[[], None]:
     """Allow one more request in the downloader than CONCURRENT_REQUESTS.
 
-    Otherwise slow robots.txt files would block the crawl.
+    Each robots.txt request raises the limit this way, so it doesn't take the place of a page, and
+    slow robots.txt files don't block the crawl.
 
     :returns: a function that undoes this.
     """
@@ -261,7 +262,10 @@ def is_one_page_command(crawler: Crawler) -> bool:
 
 
 def path_safe(crawler: Crawler, text: str) -> str:
-    """Return the folder name for a queue key, which is the same as in Scrapy's own queue."""
+    """Return the folder name for a queue key, which is the same as in Scrapy's own queue.
+
+    Without Scrapy's function, use a different name. That only matters if there is a JOBDIR.
+    """
     from scrapy import pqueues  # noqa: PLC0415 - the private name may be missing
 
     find: Callable[[str], str] | None = getattr(pqueues, "_path_safe", None)

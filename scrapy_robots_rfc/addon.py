@@ -57,7 +57,7 @@ class Addon:
                 continue
             if leaf.setting != DOWNLOADER_MIDDLEWARES:
                 _put_leaf(settings, leaf, leaf.position)
-            elif position is not None:
+            elif position is not None:  # the leaf's position is relative to ours
                 _put_leaf(settings, leaf, position + leaf.position)
         for name, value in DEFAULTS.items():
             if (settings.getpriority(name) or 0) < _PRIORITY:

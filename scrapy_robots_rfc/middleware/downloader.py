@@ -32,7 +32,7 @@ from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.middleware.enforcement import Enforcement
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.startup import Misspelt, has_third_party, settings_of
+from scrapy_robots_rfc.middleware.startup import Misspelt, has_third_party_component, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, Scheme
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
@@ -83,7 +83,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self.service: RobotsService = RobotsService(crawler, self._settings, self)
         share = None
         store = self.service.store
-        if store is not None and store.shared:
+        if store is not None and store.shared:  # its workers take turns at each site
             share = partial(load_object(SHARED_TURNS), store, self._runtime)
         self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, share)
         self.gate: Gate = Gate(crawler, self.origin_of, self.service, self._throttle)
@@ -97,7 +97,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._progress.log_waiting,
         )
         self._failed_steps: set[Callable[[], object]] = set()
-        if has_third_party(crawler.settings):
+        if has_third_party_component(crawler.settings):
             # A third-party download handler, such as a browser, may follow redirects by itself. So
             # also judge final URLs. This object replaces some of our methods with its own.
             load_object(FINAL_URLS)(crawler, self._settings, self)
@@ -127,25 +127,34 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._count(stats.EXEMPTED)
             return None
         origin = self.origin_of(request)
+        # A robots.txt is always allowed (RFC 9309, 2.2.2).
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         if origin is None and not is_robots_txt:
             self._drop_unreachable(request, None, "no valid authority")
             return None
-        offline = self.service.http_cache.offline
-        if origin is not None and offline and self.service.exception_of(origin) is None:
-            # This is an offline replay. A robots.txt that isn't in the HTTP cache can't be fetched,
-            # so it allows everything. But then a request must not really be sent to its site.
-            problem = self.service.http_cache.offline_problem(request)
+        if origin is not None and self.service.http_cache.offline:
+            problem = self._offline_problem(request, origin)
             if problem is not None:
                 self._drop_unreachable(request, origin, problem)
                 return None
-        if origin is None or is_robots_txt:  # a robots.txt is always allowed (RFC 9309, 2.2.2)
+        if origin is None or is_robots_txt:
             self._count(stats.ALLOWED)
             return None
         robots = self.known(origin, request)
         if robots is None:
             return self._wait_for_file(request, origin)
         return self._judge(request, robots)
+
+    def _offline_problem(self, request: Request, origin: Origin) -> str | None:
+        """Return why a request must be dropped in an offline replay, or `None`.
+
+        A robots.txt that isn't in the HTTP cache can't be fetched then, so it allows everything.
+        But that must not cause a request to be sent to the site. Sites with ROBOTS_EXEMPT or
+        ROBOTS_OVERRIDES don't need a fetch.
+        """
+        if self.service.exception_of(origin) is not None:
+            return None
+        return self.service.http_cache.offline_problem(request)
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
         """Drop a request because its robots.txt can't be fetched."""
@@ -304,8 +313,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if self._timer is not None:  # `spider_opened` may not have reached this middleware
             self._timer.cancel()
         errors: list[Exception] = []
-        # The leaves handle this signal as soon as this handler awaits something. The first two
-        # components set the last stats without waiting, so that the leaves can report them.
+        # Leaves such as the report handle the same signal once this coroutine awaits something. So
+        # first close the components that set the last stats, which don't need to wait.
         for close in (self._progress.close, self._throttle.close, self.service.close):
             try:
                 closing: Any = close()

@@ -53,8 +53,9 @@ class Middleware(Protocol):
 class FinalUrls:
     """Drops pages whose final URL is disallowed.
 
-    It adds a `process_response` method to the middleware. Other crawls don't have it, because
-    Scrapy would call it for every response.
+    It replaces the middleware's `process_request` method, to save each URL before it is judged, and
+    adds a `process_response` method. Other crawls don't have the latter, because Scrapy would call
+    it for every response.
 
     :param middleware: judges requests before they are sent.
     """
@@ -65,7 +66,7 @@ class FinalUrls:
         self._middleware = middleware
         self._count = stats.counter(crawler)
         self._runtime = Runtime()
-        self._judge_request = middleware.process_request
+        self._judge_request = middleware.process_request  # called by our own method
         middleware.process_request = self.process_request
         if not hasattr(middleware, "process_response"):  # don't replace a subclass's own method
             middleware.process_response = self.process_response
@@ -153,13 +154,14 @@ class FinalUrls:
         result: Waiter[OriginPolicy | None] = Waiter()
 
         def stop_after_failure(robots: OriginPolicy, delays: tuple[float, ...]) -> None:
-            if robots.origin == origin and delays:  # if there are no retries, the fetch ends anyway
+            # `delays` are the waits before retries. Without any, the fetch ends by itself.
+            if robots.origin == origin and delays:
                 result.resolve(robots)
 
         async def wait() -> None:
             result.resolve(await policy)
 
-        # Signals hold weak references, so it is disconnected when this coroutine ends.
+        # Signals hold weak references, so this is disconnected when the coroutine ends.
         self._crawler.signals.connect(stop_after_failure, signals.robots_attempted)
         task = self._runtime.spawn(wait())
         timer = self._runtime.call_later(FETCH_TIME, partial(result.resolve, None))

@@ -41,7 +41,7 @@ class Progress:
         self._throttle = throttle
         self._runtime = runtime
         self._interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
-        self._not_before = 0.0
+        self._next_check = 0.0  # when `log_waiting` should look again
         #: The origins of requests that are waiting in the middleware for their robots.txt.
         self.waiting: dict[Request, Origin] = {}
 
@@ -70,25 +70,26 @@ class Progress:
     def log_waiting(self) -> None:
         """Log which requests are waiting, if it is time to do so."""
         now = self._runtime.clock()
-        if self._interval <= 0 or now < self._not_before:
+        if self._interval <= 0 or now < self._next_check:
             return
         # If there is nothing to log now, check again soon.
-        self._not_before = now + min(MIN_WAIT, self._interval)
+        self._next_check = now + min(MIN_WAIT, self._interval)
         has_logged_fetches = self._log_fetches(now)
         has_logged_paced = self._log_paced()
         if has_logged_fetches or has_logged_paced:
-            self._not_before = now + self._interval
+            self._next_check = now + self._interval
 
     def _log_fetches(self, now: float) -> bool:
         """Log how many requests are waiting for a robots.txt, unless none has waited long.
 
         :returns: True if a line was logged.
         """
-        oldest = None
+        # Count the requests in the middleware, and then those in the scheduler.
         count = len(self.waiting)
         origins = set(self.waiting.values())
-        for requests, fetch in self._gate.fetches():
-            count += requests
+        oldest = None
+        for queued, fetch in self._gate.fetches():
+            count += queued
             origins.add(fetch.origin)
             if oldest is None or fetch.since < oldest.since:
                 oldest = fetch
@@ -108,10 +109,10 @@ class Progress:
 
         :returns: True if a line was logged.
         """
-        # For each site, the requests in the middleware, and then those in the scheduler.
+        # Count each site's requests in the middleware, and then those in the scheduler.
         waiting = Counter(self._throttle.waiting.values())
-        for origin, requests in islice(self._gate.paced(), _MAX_SITES):
-            waiting[origin] += requests
+        for origin, queued in islice(self._gate.paced(), _MAX_SITES):
+            waiting[origin] += queued
         interval = self._throttle.sites.interval
         # A site sends one request per interval, so its last one has to wait this long.
         seconds = {origin: count * interval(origin) for origin, count in waiting.items()}

@@ -118,7 +118,7 @@ def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None
         )
 
 
-def has_third_party(settings: BaseSettings) -> bool:
+def has_third_party_component(settings: BaseSettings) -> bool:
     """Return whether any download handler, downloader or downloader middleware is third-party."""
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS").values()
     components = [*handlers, settings["DOWNLOADER"], *_enabled(settings, DOWNLOADER_MIDDLEWARES)]
@@ -126,12 +126,15 @@ def has_third_party(settings: BaseSettings) -> bool:
 
 
 def has_our_queue(settings: BaseSettings) -> bool:
-    """Return whether requests stay in the scheduler until their robots.txt is known."""
+    """Return whether requests stay in the scheduler until their robots.txt is known.
+
+    Also return True if the setting isn't a scheduler, because Scrapy reports that anyway.
+    """
     scheduler = class_of(settings["SCHEDULER"])
     if not isinstance(scheduler, type):
-        return True  # it isn't a class, which Scrapy reports
-    if scheduler_around(scheduler) is scheduler:
-        return True  # it is already wrapped, or it isn't a scheduler, which Scrapy reports
+        return True
+    if scheduler_around(scheduler) is scheduler:  # it is already wrapped, or isn't a scheduler
+        return True
     # `issubclass` would be true for any class with a scheduler's methods.
     return Scheduler in scheduler.__mro__ and is_kind(settings[QUEUE], OriginPriorityQueue)
 
@@ -213,7 +216,8 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
             if not settings.obey:  # it is disabled, like ours
                 continue
             # It must come after ours, because it uses the robots.txt files that ours fetches.
-            enabled = enabled[len(_before(scrapy_settings, ours)) :]
+            before_ours = _before(scrapy_settings, ours)
+            enabled = [key for key in enabled if key not in before_ours]
             place = "after RfcRobotsTxtMiddleware"
         if not leaf.is_among(enabled):
             accepted = f"unset, or {leaf.setting} must have {leaf.path!r} {place}"
@@ -229,6 +233,7 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
         similar = _similar(key.upper(), _SETTINGS, _VERY_SIMILAR)
         if similar is None and not key.startswith(_PREFIXES):
             continue  # it may belong to another component
+        # With our prefix it is certainly misspelt, so even a less similar name is worth a hint.
         similar = similar or _similar_without_prefix(key)
         yield key, f"; did you mean {similar}?" if similar else ""
 

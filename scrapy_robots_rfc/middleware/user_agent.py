@@ -52,8 +52,10 @@ class UserAgents:
     def of(self, request: Request) -> Agent:
         """Return the agent from the request's meta, the spider, the setting or the header.
 
-        :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
-            strings.
+        If there is no header yet, Scrapy will add its default header after our middleware.
+
+        :raises AgentError: the `robotstxt_user_agent` of the request or the spider is neither a
+            string nor a list of strings.
         """
         named = request.meta.get(USER_AGENT_KEY) or getattr(
             self._crawler.spider, USER_AGENT_KEY, None
@@ -101,7 +103,7 @@ class UserAgents:
                     " contains it",
                     token, extra=extra,
                 )  # fmt: skip
-            elif token.lower() not in shown.lower() and not _is_virtual(token):
+            elif token.lower() not in shown.lower() and not _names_purpose(token):
                 logger.warning(
                     "%r is not in the User-Agent header %r (RFC 9309, 2.2.1), so site owners cannot"
                     " tell which rules apply to this crawler; set USER_AGENT to a string that"
@@ -120,15 +122,17 @@ class UserAgents:
     def check_header(self, request: Request) -> None:
         """Warn once if a later middleware changed the User-Agent header to name another agent.
 
-        Pages are checked against the rules for the agent in the saved header.
+        Pages are checked against the rules for the agent in the header before that, which
+        `save_header` has saved.
         """
         before: bytes | None = request.meta.get(_HEADER_BEFORE)
         if self._warned or before is None:
             return
         header = request.headers.get(b"User-Agent") or b""
+        # `before` is usually empty, because Scrapy adds its default header after our middleware. If
+        # both are empty, another middleware has removed the default header, so don't return.
         if header and header == before:
             return
-        # `before` is usually empty, because Scrapy adds its default header after our middleware.
         assumed = parse_agent(before) or self._default
         sent = agent_of_header(header)
         if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
@@ -156,8 +160,8 @@ def agent_of_header(header: str | bytes | None) -> Agent:
     return parse_agent(header) or NO_AGENT
 
 
-def _is_virtual(token: str) -> bool:
-    """Return whether a token names a purpose, like `indexer` in Gemini."""
+def _names_purpose(token: str) -> bool:
+    """Return whether a token names a purpose instead of a crawler, like `indexer` in Gemini."""
     from scrapy_robots_rfc.core.gemini import VIRTUAL_AGENTS  # noqa: PLC0415 - few crawls need it
 
     return token.lower() in VIRTUAL_AGENTS
