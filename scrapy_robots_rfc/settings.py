@@ -226,7 +226,7 @@ def _schemes(value: Value) -> Mapping[str, Scheme]:
     for name, description in _dict(value).items():
         read = partial(scheme_of, name, description)
         scheme = _entry(name, description, SCHEME_ACCEPTED, read)
-        if scheme is None:  # the user removes a default scheme
+        if scheme is None:  # only accepted for the default schemes
             del schemes[name]
         else:
             schemes[name] = scheme
@@ -238,15 +238,11 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
 
     :returns: a dict from the path or URI to the feed options. It is empty if there is no report.
     """
-
-    def check_options(options: Value) -> Mapping[str, Any]:
-        _boolean(options.get(_ALLOWED, False))  # raises if it is not a boolean
-        return dict(options)
-
     if value in (None, "None"):
         return {}
-    is_json = isinstance(value, str) and value.strip()[:1] in ("", "{", "[")  # or an empty string
-    is_path = isinstance(value, (str, os.PathLike)) and not is_json
+    # A string is a path, unless it is empty or looks like JSON. `_dict` reads those.
+    is_for_dict = isinstance(value, str) and value.strip()[:1] in ("", "{", "[")
+    is_path = isinstance(value, (str, os.PathLike)) and not is_for_dict
     feeds = {value: {}} if is_path else _dict(value)
     if len(feeds) > 1:
         raise ValueError(value)
@@ -257,8 +253,14 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
             place = str(key.absolute()) if isinstance(key, Path) else _path(key)
         except _WRONG:
             raise SettingError(" key", masked(key), PLACE_ACCEPTED) from None
-        options_by_place[place] = _entry(key, options, _FEED, partial(check_options, options))
+        options_by_place[place] = _entry(key, options, _FEED, partial(_feed_options, options))
     return options_by_place
+
+
+def _feed_options(options: Value) -> Mapping[str, Any]:
+    """Read the feed options in ROBOTS_REPORT."""
+    _boolean(options.get(_ALLOWED, False))  # raises an exception if it is not a boolean
+    return dict(options)
 
 
 # The default of each field in `Settings` is its definition. `Any` hides that the types differ.
@@ -386,7 +388,7 @@ def read_settings(settings: BaseSettings) -> Settings:
         read = read._replace(cache=f"sqlite:///{Path(settings['JOBDIR']) / 'robots.sqlite'}")
     if read.cache_min_age > read.cache_max_age:
         row = BY_FIELD["cache_min_age"]
-        if settings.getpriority(row.key):
+        if _is_set(row, settings):
             accepted = f"{row.accepted}, {read.cache_max_age:g}"
             raise SettingError(row.key, settings[row.key], accepted)
         # The user only set the maximum, and it is below the default minimum.
@@ -399,17 +401,24 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - dep
 
     :raises SettingError: if its value is not accepted.
     """
-    # Ignore Scrapy's own default for ROBOTSTXT_PARSER.
-    value = settings[row.key] if settings.getpriority(row.key) else row.default
+    value = settings[row.key] if _is_set(row, settings) else row.default
     read = row.read
     if read in (_sites, _overrides):  # these also accept schemes that the user added
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
         return read(value)
-    except MissingPackageError:
+    except MissingPackageError:  # its message is complete
         raise
     except SettingError as entry:
         # It only names the entry, such as "[0]", so add the name of the setting.
         raise SettingError(row.key + entry.key, entry.value, entry.accepted) from None
     except _WRONG:
         raise SettingError(row.key, masked(value), row.accepted) from None
+
+
+def _is_set(row: Setting, settings: BaseSettings) -> bool:
+    """Return whether the user has set a setting.
+
+    Scrapy's own defaults have the priority 0, for example the one for ROBOTSTXT_PARSER.
+    """
+    return bool(settings.getpriority(row.key))

@@ -171,7 +171,7 @@ class FetchStep(NamedTuple):
             return Successful(status, cached)  # the cached file is still valid (RFC 9111, 4.3.3)
         if http_status == PROXY_REFUSES:
             cause = "407 Proxy Authentication Required"
-            return Unreachable(status, cause, hopeless=True, route=True)
+            return Unreachable(status, cause, hopeless=True, route=True)  # the proxy failed
         # A 304 response to an unconditional request means that the file exists, but its rules are
         # unknown.
         if http_status == 304 or http_status in unreachable_statuses:
@@ -208,12 +208,12 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
 
     :param url: the requested URL.
     :param location: the Location header, if any.
-    :param scheme: the scheme of the requested URL. It is only used if the user added the scheme.
+    :param scheme: the definition of the requested URL's scheme, in case it is not in `SCHEMES`.
     """
     if not location:
         return None
     name = url.partition(":")[0]
-    schemes = _WEB if name in _WEB else {name: SCHEMES.get(name, scheme)}
+    accepted = _WEB if name in _WEB else {name: SCHEMES.get(name, scheme)}
     try:
         text = location.decode("utf-8")
     except UnicodeDecodeError:
@@ -223,7 +223,7 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
         parts = urlsplit(target)
     except ValueError:
         return None
-    origin = Origin.of(target, schemes)
+    origin = Origin.of(target, accepted)
     if origin is None:
         return None
     query = f"?{parts.query}" if parts.query else ""
@@ -257,7 +257,7 @@ class Validity(NamedTuple):
 
 def validity_after(
     old: Validity | None,
-    fetched: Outcome,
+    outcome: Outcome,
     now: float,
     limits: Settings,
     fresh_for: float | None = None,
@@ -265,22 +265,22 @@ def validity_after(
     """Return the validity after a fetch.
 
     :param old: the validity before the fetch, which may have expired, or `None` for a new origin.
-    :param fetched: the outcome of the fetch.
+    :param outcome: the outcome of the fetch.
     :param fresh_for: the freshness lifetime from the response headers in seconds, or `None` if they
         do not specify one.
     """
-    if fetched is not Outcome.UNREACHABLE:
+    if outcome is not Outcome.UNREACHABLE:
         age = limits.cache_max_age
         if fresh_for is not None:
             age = min(max(fresh_for, limits.cache_min_age), age)
-        confirmed = now if fetched is Outcome.SUCCESSFUL else None
-        return Validity(fetched, now + age, confirmed)
+        confirmed = now if outcome is Outcome.SUCCESSFUL else None
+        return Validity(outcome, now + age, confirmed)
     next_fetch = now + limits.unreachable_ttl
     confirmed = None if old is None else old.confirmed
     since = None if old is None else old.unreachable_since
     if since is None:
         since = now  # this is the first fetch that failed
-    # An earlier file applies until it is too old (2.3.1.4).
+    # If there is an earlier file, it applies until it is too old (2.3.1.4).
     if confirmed is not None and now < confirmed + limits.stale_max_age:
         next_fetch = min(next_fetch, confirmed + limits.stale_max_age)
         return Validity(Outcome.SUCCESSFUL, next_fetch, confirmed, since)
@@ -303,7 +303,8 @@ def limit_validity(old: Validity, fetched: float, now: float, limits: Settings) 
     validity = validity_after(old, Outcome.UNREACHABLE, now, limits)
     if validity.outcome is not old.outcome:
         return validity._replace(fresh_until=now)  # expired, so that the file is fetched again
-    # The other crawl may wait for up to `MAX_RETRY_AFTER` if the site sent a Retry-After header.
+    # Wait no longer than this crawl would have waited after that fetch: `unreachable_ttl`, or up to
+    # `MAX_RETRY_AFTER` if the site sent a Retry-After header.
     next_fetch = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
     if validity.confirmed is not None:
         next_fetch = min(next_fetch, validity.confirmed + limits.stale_max_age)

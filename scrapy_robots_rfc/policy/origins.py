@@ -72,7 +72,7 @@ SCHEME_ACCEPTED = (
 )
 _SCHEME_NAME = re.compile("[a-z][a-z0-9+.-]*")  # RFC 3986, 3.1
 # Schemes that users cannot change. http and https always apply, and the others have no host.
-_FIXED = {"http", "https", "data", "file", "mailto"}
+_NOT_CONFIGURABLE = {"http", "https", "data", "file", "mailto"}
 
 
 def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | None:
@@ -83,7 +83,7 @@ def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | N
     :raises ValueError: if the name or description is not accepted.
     :raises TypeError: if the description has the wrong type or keys.
     """
-    if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _FIXED:
+    if not isinstance(name, str) or not _SCHEME_NAME.fullmatch(name) or name in _NOT_CONFIGURABLE:
         raise ValueError(name)
     # The default schemes can only be disabled, and all other schemes need a description.
     if (description is None) != (name in SCHEMES):
@@ -97,7 +97,7 @@ def scheme_of(name: object, description: Mapping[str, Any] | None) -> Scheme | N
 
 
 # A character that we reject in a host, because not all programs interpret it the same way.
-_NO_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
+_INVALID_IN_HOST = re.compile(r"[\x00-\x20\x7f\"#%/<>?@\[\\\]^`{|}]")
 
 
 class Origin(NamedTuple):
@@ -165,7 +165,7 @@ def _normalize_host(host: str, *, is_ipv6: bool) -> str:
         # Use IDNA 2003 like w3lib, so that requests and origins have the same host.
         host = host.encode("idna").decode("ascii")
     host = host.lower().removesuffix(".")
-    if not host or _NO_HOST.search(host):
+    if not host or _INVALID_IN_HOST.search(host):
         raise ValueError(host)
     return host
 
@@ -202,7 +202,7 @@ def other_reading(url: str) -> str | None:
     path, after = parts["path"], parts["after"]
     if _FTP.match(url):
         file_name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
-        path = quote(file_name, encoding="latin-1", errors="replace")  # as Twisted sends it
+        path = quote(file_name, encoding="latin-1", errors="replace")  # Twisted's encoding
         after = ""
     if _DOT_SEGMENT.search(path):
         path = _without_dot_segments(path)
@@ -211,6 +211,10 @@ def other_reading(url: str) -> str | None:
 
 
 def _without_dot_segments(path: str) -> str:
+    """Resolve ``.`` and ``..``, even if the dots are percent-encoded.
+
+    :param path: a path that begins with a slash.
+    """
     segments: list[str] = []
     for segment in path.split("/")[1:]:
         plain = re.sub("%2e", ".", segment, flags=re.IGNORECASE)
@@ -238,7 +242,7 @@ def join_url(base: str, reference: str) -> str:
 
 # A site in a setting: `*.example.com`, `https://example.com:8443`. It is compiled on first use.
 _NAME = (
-    r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<below>\*\.)?"
+    r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<wildcard>\*\.)?"
     r"(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?"
 )
 
@@ -248,14 +252,14 @@ class Site(NamedTuple):
 
     :param text: the text in the setting.
     :param host: the host, normalized as in `Origin`.
-    :param below: True if it covers all subdomains of `host`, but not `host` itself.
+    :param wildcard: True if it covers all subdomains of `host`, but not `host` itself.
     :param scheme: the scheme, or `None` if it covers all schemes.
     :param port: the port, or `None` if it covers all ports.
     """
 
     text: str
     host: str
-    below: bool = False
+    wildcard: bool = False
     scheme: str | None = None
     port: int | None = None
 
@@ -282,16 +286,16 @@ class Site(NamedTuple):
         is_ip_address = ":" in origin.host or labels[-1].isdigit()
         if "" in labels:  # two dots, as in `a..example`
             raise ValueError(text)
-        if match["below"] and is_ip_address:  # an address has no subdomains
+        if match["wildcard"] and is_ip_address:  # an address has no subdomains
             raise ValueError(text)
         port = origin.port if scheme or match["port"] else None
-        return cls(text, origin.host, match["below"] is not None, scheme, port)
+        return cls(text, origin.host, match["wildcard"] is not None, scheme, port)
 
     def covers(self, origin: Origin) -> bool:
         """Return whether the site covers an origin."""
         if self.scheme not in (None, origin.scheme) or self.port not in (None, origin.port):
             return False
-        return origin.host.endswith(f".{self.host}") if self.below else origin.host == self.host
+        return origin.host.endswith(f".{self.host}") if self.wildcard else origin.host == self.host
 
 
 def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
@@ -301,7 +305,7 @@ def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     :raises ValueError: if the text is not an origin.
     """
     site = Site.of(text, schemes)
-    if site.scheme is None or site.port is None or site.below:
+    if site.scheme is None or site.port is None or site.wildcard:
         raise ValueError(text)
     return Origin(site.scheme, site.host, site.port)
 

@@ -70,7 +70,8 @@ class Pace(NamedTuple):
 def inside(window: VisitTime, utc: time) -> bool:
     """Return whether a time of day falls within a window.
 
-    If the start and end times are the same, the window covers the entire day.
+    A window may extend past midnight. If the start and end times are the same, it covers the entire
+    day.
     """
     start, end = window.start, window.end
     if start < end:
@@ -81,7 +82,8 @@ def inside(window: VisitTime, utc: time) -> bool:
 def pace_of(records: Iterable[Record]) -> Pace | None:
     """Return the pace requested by a group's records, or `None` if there is none.
 
-    :param records: the group's records with a key in `KEYS`. Malformed records are ignored.
+    :param records: the group's records with a key in `KEYS`. Records that are malformed or request
+        an interval of 0 are ignored.
     """
     bounds = []
     for record in records:
