@@ -1,10 +1,13 @@
-"""Settings and a download handler that several benchmarks share."""
+"""Settings, a download handler and a function that several benchmarks share."""
 
-from typing import Any, Self
+from typing import Any, TypeVar
 
-from scrapy import Request
-from scrapy.crawler import Crawler
+from scrapy import Request, Spider
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response
+
+AnySpider = TypeVar("AnySpider", bound=Spider)
 
 OURS, STOCK, OFF = "ours", "Scrapy's own", "ROBOTSTXT_OBEY=False"
 #: The settings that choose what obeys robots.txt.
@@ -22,17 +25,8 @@ SETTINGS: dict[str, Any] = {
 PAGE = b"<!DOCTYPE html><html><body><p>Some text.</p></body></html>"
 
 
-class MadeUpAnswers:
+class MadeUpAnswers(BaseDownloadHandler):
     """A download handler that sends nothing. Subclasses make up the robots.txt of each site."""
-
-    lazy = False
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.settings = crawler.settings
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
 
     async def robots_txt(self, request: Request) -> Response:
         """Return the answer to a request for robots.txt."""
@@ -44,5 +38,12 @@ class MadeUpAnswers:
             return await self.robots_txt(request)
         return HtmlResponse(request.url, body=PAGE, request=request)
 
-    async def close(self) -> None:
-        pass
+
+def crawled(spider: type[AnySpider], settings: dict[str, Any], **arguments: object) -> AnySpider:
+    """Run a crawl in this process, and return its spider."""
+    process = AsyncCrawlerProcess(SETTINGS | settings)
+    crawler = process.create_crawler(spider)
+    process.crawl(crawler, **arguments)
+    process.start()
+    assert isinstance(crawler.spider, spider)
+    return crawler.spider

@@ -16,15 +16,17 @@ from statistics import median
 from typing import Any
 
 from scrapy import Request, Spider
-from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from bench.crawling import MODES, OFF, OURS, SETTINGS
+from bench.crawling import MODES, OFF, OURS, crawled
 from bench.processes import call
 from bench.report import table
 from bench.sites import Sites, serving
+
+# Seconds of the Crawl-delay of paced sites.
+_DELAY = 5.0
 
 
 @dataclass
@@ -71,9 +73,7 @@ class Crawl:
 
         :param limit: seconds after which the spider is closed.
         """
-        settings = {"CLOSESPIDER_TIMEOUT": limit, **self.settings}
-        fields = asdict(self) | {"settings": settings}
-        (times, failed, closing), log = call("bench.crawls.crawl", fields)
+        (times, failed, closing), log = call("bench.crawls.crawl", asdict(self), limit)
         return Pages(times, failed, closing, log)
 
 
@@ -110,21 +110,17 @@ class TwoGroups(Spider):
         self.failures[type(failure.value).__name__] += 1
 
 
-def crawl(fields: dict[str, Any]) -> tuple[list[float], dict[str, int], float]:
+def crawl(fields: dict[str, Any], limit: float) -> tuple[list[float], dict[str, int], float]:
     """Run a crawl in this process.
 
     :param fields: of a `Crawl`.
+    :param limit: seconds after which the spider is closed.
     """
     plan = Crawl(**fields)
     if plan.files:
         resource.setrlimit(resource.RLIMIT_NOFILE, (plan.files, plan.files))
-    fixed = {"CONCURRENT_ITEMS": 1, "DOWNLOAD_DELAY": 0}
-    process = AsyncCrawlerProcess(SETTINGS | MODES[plan.mode] | fixed | plan.settings)
-    crawler = process.create_crawler(TwoGroups)
-    process.crawl(crawler, plan=plan)
-    process.start()
-    spider = crawler.spider
-    assert isinstance(spider, TwoGroups)
+    fixed = {"CONCURRENT_ITEMS": 1, "DOWNLOAD_DELAY": 0, "CLOSESPIDER_TIMEOUT": limit}
+    spider = crawled(TwoGroups, MODES[plan.mode] | fixed | plan.settings, plan=plan)
     closing = time.monotonic() - spider.started - max(spider.times, default=0)
     return spider.times, spider.failures, closing
 
@@ -135,12 +131,10 @@ class Size:
 
     :param share: the share of the sites and pages that is crawled.
     :param runs: number of alternating runs, of which the median counts.
-    :param delay: the Crawl-delay of paced sites, in seconds.
     """
 
     share: float = 1.0
     runs: int = 5
-    delay: float = 5.0
 
     def of(self, number: int) -> int:
         """Return the number of sites or pages to crawl, out of the full number."""
@@ -194,15 +188,15 @@ def paced(sites: Sites, size: Size) -> list[Row]:
         ratios.append(Crawl(others, free, settings).run().rate / alone)
     intervals = [
         after - before
-        for host, log in sites.log().items()
+        for host, times in sites.log().items()
         if host.startswith("127.1.")
-        for before, after in pairwise(sorted(when for when, _ in log if when >= since))
+        for before, after in pairwise(sorted(time for time in times if time >= since))
     ]
-    least, delay = min(intervals, default=size.delay), size.delay
-    ratio, name = median(ratios), f"shortest interval, Crawl-delay {delay:g}"
+    least, ratio = min(intervals, default=_DELAY), median(ratios)
+    name = f"shortest interval, Crawl-delay {_DELAY:g}"
     return [
         ("rate of 20 sites beside 20 with a Crawl-delay", f"{ratio:.3f}", "0.97", ratio >= 0.97),
-        (name, f"{least:.3f} s", f"{delay:g} s", least >= delay - 0.02),
+        (name, f"{least:.3f} s", f"{_DELAY:g} s", least >= _DELAY - 0.02),
     ]
 
 
@@ -265,14 +259,13 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}")
     parser.add_argument("--share", type=float, default=1.0, help="share of the sites and pages")
     parser.add_argument("--runs", type=int, default=5, help="runs, of which the median counts")
-    parser.add_argument("--delay", type=float, default=5.0, help="Crawl-delay in seconds")
     options = parser.parse_args()
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"unknown rows: {', '.join(sorted(unknown))}")
-    size = Size(options.share, options.runs, options.delay)
+    size = Size(options.share, options.runs)
     rows: list[Row] = []
     for name in options.rows or ROWS:
-        with serving(size.delay) as sites:
+        with serving(_DELAY) as sites:
             rows += ROWS[name](sites, size)
     cells = [[*texts, "kept" if is_kept else "MISSED"] for *texts, is_kept in rows]
     print(table("Crawls of several sites", ["", "measured", "limit", ""], cells))

@@ -48,13 +48,13 @@ class Line:
         await self.writer.drain()
 
     async def answer(self, status: str, body: bytes = b"", **headers: str) -> None:
-        """Send a whole answer. Header names have underscores instead of hyphens."""
+        """Send a whole answer."""
         self.known()
-        await self.send(head(status, {"Content-Length": str(len(body)), **_names(headers)}) + body)
+        await self.send(head(status, Content_Length=str(len(body)), **headers) + body)
 
     async def redirect(self, location: str) -> None:
         """Send a redirect, which does not complete the answer."""
-        await self.send(head("302 Found", {"Location": location, "Content-Length": "0"}))
+        await self.send(head("302 Found", Location=location, Content_Length="0"))
 
     async def reset(self) -> None:
         """Reset the connection, after time for the client to read what was sent."""
@@ -64,14 +64,10 @@ class Line:
         self.writer.transport.abort()
 
 
-def _names(headers: dict[str, str]) -> dict[str, str]:
-    return {name.replace("_", "-"): value for name, value in headers.items()}
-
-
-def head(status: str, headers: dict[str, str]) -> bytes:
-    """Return the head of an answer."""
-    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items())]
-    return "\r\n".join((*lines, "", "")).encode("latin-1")
+def head(status: str, **headers: str) -> bytes:
+    """Return the head of an answer. Header names have underscores instead of hyphens."""
+    fields = (f"{name.replace('_', '-')}: {value}" for name, value in headers.items())
+    return "\r\n".join((f"HTTP/1.1 {status}", *fields, "", "")).encode("latin-1")
 
 
 @dataclass(frozen=True)
@@ -86,22 +82,24 @@ class Answer:
     status: int = 200
 
 
-def _status(status: str, meaning: str, **headers: str) -> Answer:
+def _body(
+    change: Callable[[bytes], bytes], meaning: str = RULES, status: str = "200 OK", **headers: str
+) -> Answer:
+    """Return an answer whose body is made from the rules."""
+
     async def send(line: Line) -> None:
-        await line.answer(
-            status, b"User-agent: *\nAllow: /\n" if meaning == CLOSED else b"no", **headers
-        )
+        await line.answer(status, await asyncio.to_thread(change, line.text), **headers)
 
     return Answer(meaning, send, int(status.split(maxsplit=1)[0]))
 
 
-def _body(
-    change: Callable[[bytes], bytes], meaning: str = RULES, status: str = "200 OK", **headers: str
-) -> Answer:
-    async def send(line: Line) -> None:
-        await line.answer(status, await asyncio.to_thread(change, line.text), **headers)
+def _empty(status: str = "200 OK", meaning: str = OPEN, **headers: str) -> Answer:
+    return _body(lambda _: b"", meaning, status, **headers)
 
-    return Answer(meaning, send)
+
+def _status(status: str, meaning: str, **headers: str) -> Answer:
+    body = b"User-agent: *\nAllow: /\n" if meaning == CLOSED else b"no"
+    return _body(lambda _: body, meaning, status, **headers)
 
 
 def _redirect(hops: int, meaning: str = RULES, *, away: bool = False) -> Answer:
@@ -111,19 +109,13 @@ def _redirect(hops: int, meaning: str = RULES, *, away: bool = False) -> Answer:
     return Answer(meaning, send)
 
 
-def _leads(location: str | None, meaning: str = OPEN) -> Answer:
-    async def send(line: Line) -> None:
-        if location is None:
-            await line.answer("301 Moved")
-        else:
-            await line.answer("301 Moved", Location=location)
-
-    return Answer(meaning, send)
+def _leads(location: str, meaning: str = OPEN) -> Answer:
+    return _empty("301 Moved", meaning, Location=location)
 
 
 async def _drip(line: Line) -> None:
     start, end = line.text[:-1], line.text[-1:]
-    await line.send(head("200 OK", {"Content-Length": str(len(line.text))}))
+    await line.send(head("200 OK", Content_Length=str(len(line.text))))
     step = max(len(start) // 10, 1)
     for at in range(0, len(start), step):
         await line.send(start[at : at + step])
@@ -133,7 +125,7 @@ async def _drip(line: Line) -> None:
 
 
 async def _drip_on(line: Line) -> None:
-    await line.send(head("200 OK", {"Content-Type": "text/plain"}) + line.text)
+    await line.send(head("200 OK", Content_Type="text/plain") + line.text)
     for _ in range(int(_ENDLESS / 0.1)):
         await line.send(b"#\n")
         await asyncio.sleep(0.1)
@@ -159,36 +151,34 @@ def _raw(make: Callable[[bytes], bytes], end: str, meaning: str = CLOSED) -> Ans
     return Answer(meaning, send)
 
 
+_CHUNKED_HEAD = head("200 OK", Transfer_Encoding="chunked")
+
+
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def _chunked_head() -> bytes:
-    return head("200 OK", {"Transfer-Encoding": "chunked"})
-
-
 def _chunked(text: bytes) -> bytes:
-    return _chunked_head() + _chunk(text[:9]) + _chunk(text[9:]) + b"0\r\n\r\n"
+    return _CHUNKED_HEAD + _chunk(text[:9]) + _chunk(text[9:]) + b"0\r\n\r\n"
 
 
 def _unframed(text: bytes) -> bytes:
-    return head("200 OK", {"Connection": "close"}) + text
+    return head("200 OK", Connection="close") + text
 
 
 def _longer(text: bytes) -> bytes:
-    return head("200 OK", {"Content-Length": str(len(text) + 50)}) + text
+    return head("200 OK", Content_Length=str(len(text) + 50)) + text
 
 
 async def _hints(line: Line) -> None:
     line.known()
-    await line.send(head("103 Early Hints", {"Link": "</x>"}))
+    await line.send(head("103 Early Hints", Link="</x>"))
     await line.answer("200 OK", line.text)
 
 
 def _filling(megabytes: int) -> bytes:
-    return (b"# " + b"x" * 997 + b"\n") * (
-        1000 * megabytes
-    ) + b"User-agent: examplebot\nAllow: /\nDisallow: /a/1\n"
+    comments = (b"# " + b"x" * 997 + b"\n") * 1000 * megabytes
+    return comments + b"User-agent: examplebot\nAllow: /\nDisallow: /a/1\n"
 
 
 def _bomb(text: bytes) -> bytes:
@@ -196,9 +186,8 @@ def _bomb(text: bytes) -> bytes:
 
 
 def _binary(text: bytes) -> bytes:
-    return (
-        bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"") * 20 + b"\n\x00\x01\x02:\n" + text
-    )
+    line = bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"") * 20
+    return line + b"\n\x00\x01\x02:\n" + text
 
 
 #: Name -> answer.
@@ -206,10 +195,10 @@ ANSWERS: dict[str, Answer] = {
     GOOD: _body(bytes),
     "203": _body(bytes, status="203 Non-Authoritative"),
     "206": _body(bytes, status="206 Partial"),
-    "204": Answer(OPEN, _body(lambda _: b"", status="204 No Content").send),
+    "204": _empty("204 No Content"),
     "chunked": _raw(_chunked, "", RULES),
     "unframed": _raw(_unframed, "close", RULES),
-    "empty": _body(lambda _: b"", OPEN),
+    "empty": _empty(),
     "html": _body(
         lambda _: b"<html><body>no robots.txt: here</body></html>", OPEN, Content_Type="text/html"
     ),
@@ -249,8 +238,8 @@ ANSWERS: dict[str, Answer] = {
     "closed-in-head": _raw(lambda _: b"HTTP/1.1 200 OK\r\nContent-Le", "close"),
     "reset-in-length": _raw(_longer, "reset"),
     "closed-in-length": _raw(_longer, "close"),
-    "reset-in-chunks": _raw(lambda text: _chunked_head() + _chunk(text), "reset"),
-    "closed-in-chunks": _raw(lambda text: _chunked_head() + _chunk(text), "close"),
+    "reset-in-chunks": _raw(lambda text: _CHUNKED_HEAD + _chunk(text), "reset"),
+    "closed-in-chunks": _raw(lambda text: _CHUNKED_HEAD + _chunk(text), "close"),
     # Some download handlers report the reset, others do not.
     "reset-unframed": _raw(_unframed, "reset", EITHER),
     "garbage": _raw(lambda _: b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n", "close"),
@@ -261,7 +250,7 @@ ANSWERS: dict[str, Answer] = {
     "redirects-away-1": _redirect(1, away=True),
     "redirects-away-5": _redirect(5, away=True),
     "loop": _leads("/robots.txt"),
-    "redirect-nowhere": _leads(None),
+    "redirect-nowhere": _empty("301 Moved"),
     "redirect-file": _leads("file:///etc/passwd"),
     "redirect-ftp": _leads("ftp://127.0.0.1/robots.txt"),
     "redirect-garbled": _leads("http://[::1/x"),

@@ -67,18 +67,11 @@ class Known:
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """A delay of an event loop, which ended at a time."""
-
-    time: float
-    seconds: float
-
-
 @dataclass
 class Log:
     """All events of a crawl.
 
+    :param lags: delays of the event loop of the servers.
     :param errors: the standard error of its processes.
     :param code: exit code of the last process, or `None` if it hung.
     """
@@ -86,13 +79,12 @@ class Log:
     seen: list[Seen]
     known: list[Known]
     events: list[Event]
-    lags: list[Lag] = field(default_factory=list)
+    lags: list[Event] = field(default_factory=list)
     errors: str = ""
     code: int | None = 0
 
     def __post_init__(self) -> None:
-        own = (Lag(one.time, one.seconds) for one in self.events if one.kind == "lag")
-        self.lags = [*self.lags, *own]
+        self.lags = [*self.lags, *self.of("lag")]
 
     def lag(self, since: float, until: float) -> float:
         """Return the maximum delay of the event loops between two times."""

@@ -276,33 +276,37 @@ def _parts(source: random.Random, kinds: tuple[str, ...]) -> tuple[Part, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Asks:
-    """Draws requests."""
+    """Draws requests.
 
-    def __init__(
-        self, source: random.Random, sizes: list[int], *, has_proxies: bool, no_proxies: bool
-    ) -> None:
-        self._source = source
-        self._sizes = sizes
-        self._has_proxies = has_proxies
-        self._no_proxies = no_proxies
+    :param sizes: number of pages of each site.
+    :param has_proxies: whether requests may have a proxy.
+    :param no_proxies: whether to leave out the proxies that were drawn.
+    """
+
+    source: random.Random
+    sizes: list[int]
+    has_proxies: bool
+    no_proxies: bool
 
     def of(self, site: int, page: int) -> Ask:
         """Draw a request for a page."""
-        source = self._source
-        proxy = source.choice(_PROXIES) if self._has_proxies else ""
+        source = self.source
+        proxy = source.choice(_PROXIES) if self.has_proxies else ""
         return Ask(
             site,
             page,
             exempt=source.random() < 0.05,
-            proxy="" if self._no_proxies else proxy,
+            proxy="" if self.no_proxies else proxy,
             dont_filter=source.random() < 0.1,
             priority=source.choice((0, 0, 0, 5, -5)),
         )
 
     def page(self) -> tuple[int, int]:
-        site = self._source.randrange(len(self._sizes))
-        return site, self._source.randrange(self._sizes[site])
+        """Draw a page, as the numbers of its site and of the page."""
+        site = self.source.randrange(len(self.sizes))
+        return site, self.source.randrange(self.sizes[site])
 
 
 def _site(source: random.Random, size: int, names: list[str], asks: _Asks) -> Site:

@@ -14,7 +14,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from bench.fault_answers import ANSWERS, OPEN, Line
-from bench.fault_log import BEAT, LAG, Known, Lag, Seen
+from bench.fault_log import BEAT, LAG, Event, Known, Seen
 from bench.fault_plan import TOKEN, Plan, Site
 
 #: Proxies. "dead" refuses connections, and "hang" never answers.
@@ -38,7 +38,7 @@ class Servers:
         self._plan = plan
         self.seen: list[Seen] = []
         self.known: list[Known] = []
-        self.lags: list[Lag] = []
+        self.lags: list[Event] = []
         self._requests: Counter[tuple[int, int | None]] = Counter()
         self._sockets: list[socket.socket] = []
         #: Of the origins, then of the proxies.
@@ -48,42 +48,32 @@ class Servers:
             self.ports.append(self._sockets[-1].getsockname()[1])
         pairs = zip(plan.sites, self.ports, strict=False)
         self._sites = {(site.host, port): n for n, (site, port) in enumerate(pairs)}
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._is_ready, self._is_done = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._ready.wait()
+        self._is_ready.wait()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._is_done.set()
         self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        # Broken connections are intended.
-        self._loop.set_exception_handler(lambda _loop, _context: None)
-        self._loop.run_until_complete(self._open())
-        self._beat = self._loop.create_task(self._measure_lag())
-        self._ready.set()
-        self._loop.run_forever()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.close()
         for one in self._sockets:
             one.close()
 
-    async def _measure_lag(self) -> None:
-        while True:
+    async def _run(self) -> None:
+        """Serve until the block ends, and measure the delay of the event loop."""
+        # Broken connections are intended.
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        await self._open()
+        self._is_ready.set()
+        while not self._is_done.is_set():
             expected = time.monotonic() + BEAT
             await asyncio.sleep(BEAT)
             now = time.monotonic()
             if now - expected > LAG:
-                self.lags.append(Lag(now, now - expected))
+                self.lags.append(Event(now, "lag", seconds=now - expected))
 
     async def _open(self) -> None:
         for number, one in enumerate(self._sockets):
@@ -93,7 +83,8 @@ class Servers:
             handler = partial(self._serve, number)
             server = await asyncio.start_server(handler, sock=one, start_serving=False)
             if down:
-                self._loop.call_later(down, self._loop.create_task, server.start_serving())
+                loop = asyncio.get_running_loop()
+                loop.call_later(down, loop.create_task, server.start_serving())
             else:
                 await server.start_serving()
 

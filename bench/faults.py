@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from bench.report import table
 
 #: Seconds without progress after which a crawl counts as hung.
 PATIENCE = 45.0
+# The file with the standard error of the processes.
+_ERRORS = "errors"
 # Seconds for a process to print the stacks of its threads before it is killed.
 _LAST_WORDS = 10.0
 # Seconds between two checks for progress.
@@ -42,39 +44,34 @@ _PROGRESS = ("opened", "yielded", "duplicate", "meddled", "disallowed", "fetched
 _RUNNING: set[subprocess.Popen[bytes]] = set()
 
 
+@dataclass(frozen=True, slots=True)
 class Run:
     """The processes of one crawl, one after the other."""
 
-    def __init__(self, plan: Plan, middleware: str, folder: Path, servers: Servers) -> None:
-        self._plan = plan
-        self._middleware = middleware
-        self._folder = folder
-        self._servers = servers
-        self._outcomes = folder / OUTCOMES
-        self._errors = folder / "errors"
-        (folder / PLAN).write_bytes(pickle.dumps(plan))
+    plan: Plan
+    middleware: str
+    folder: Path
+    servers: Servers
 
     def log(self) -> Log:
         """Crawl to the end, and return the log."""
-        self._outcomes.touch()
+        (self.folder / PLAN).write_bytes(pickle.dumps(self.plan))
+        (self.folder / OUTCOMES).touch()
         code: int | None = 0
-        for number in range(len(self._plan.interruptions) + 2):
+        for number in range(len(self.plan.interruptions) + 2):
             code, was_interrupted = self._process(number)
             if code is None or not (was_interrupted or self._was_closed_early(number)):
                 break
-        seen, known, lags = self._servers.seen, self._servers.known, self._servers.lags
-        errors = self._errors.read_text(encoding="utf-8", errors="replace")
-        return Log(seen, known, read_events(self._outcomes), lags, errors, code)
+        errors = (self.folder / _ERRORS).read_text(encoding="utf-8", errors="replace")
+        servers = self.servers
+        return Log(servers.seen, servers.known, self._events(), servers.lags, errors, code)
 
     def _process(self, number: int) -> tuple[int | None, bool]:
         """Run a process, and return its exit code and whether it got the planned signal."""
-        command = [sys.executable, "-m", "bench.fault_crawl", str(self._folder), self._middleware]
-        command += map(str, (number, *self._servers.ports))
-        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
-        with self._errors.open("ab") as errors:
-            process = subprocess.Popen(
-                command, stderr=errors, env=environment, start_new_session=True
-            )
+        command = [sys.executable, "-X", "faulthandler", "-m", "bench.fault_crawl"]
+        command += map(str, (self.folder, self.middleware, number, *self.servers.ports))
+        with (self.folder / _ERRORS).open("ab") as errors:
+            process = subprocess.Popen(command, stderr=errors, start_new_session=True)
         _RUNNING.add(process)
         try:
             was_interrupted = self._interrupt(process, number)
@@ -84,9 +81,9 @@ class Run:
 
     def _interrupt(self, process: subprocess.Popen[bytes], number: int) -> bool:
         """Send the planned signal. Return false if the process ends before."""
-        if number >= len(self._plan.interruptions):
+        if number >= len(self.plan.interruptions):
             return False
-        interruption = self._plan.interruptions[number]
+        interruption = self.plan.interruptions[number]
         while not any(e.kind == "opened" and e.process == number for e in self._events()):
             if process.poll() is not None:
                 return False
@@ -100,13 +97,13 @@ class Run:
         if interruption.sign == "SIGKILL":
             process.wait()
             killed = Event(time.monotonic(), "killed", number, seconds=self._last_saved())
-            with self._outcomes.open("a", encoding="utf-8") as file:
+            with (self.folder / OUTCOMES).open("a", encoding="utf-8") as file:
                 file.write(f"\n{json.dumps(asdict(killed))}\n")
         return True
 
     def _last_saved(self) -> float:
         """Return the monotonic time when the state of the queue was saved, or 0 if it was not."""
-        state = self._folder / "job" / "requests.queue" / "active.json"
+        state = self.folder / "job" / "requests.queue" / "active.json"
         if not state.exists():
             return 0.0
         return state.stat().st_mtime - time.time() + time.monotonic()
@@ -114,8 +111,8 @@ class Run:
     def _was_closed_early(self, number: int) -> bool:
         """Return whether a setting closed the spider of a crawl that can be resumed."""
         closed = [e for e in self._events() if e.kind == "closed" and e.process == number]
-        early = any(event.reason.startswith("closespider") for event in closed)
-        return early and bool(self._plan.settings["JOBDIR"])
+        was_early = any(event.reason.startswith("closespider") for event in closed)
+        return was_early and bool(self.plan.settings["JOBDIR"])
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
         """Wait until a process ends, and return its exit code.
@@ -137,11 +134,11 @@ class Run:
     def _progress(self) -> tuple[int, int]:
         """Return a value that changes a limited number of times in a crawl."""
         events = {(e.kind, e.number, e.path) for e in self._events() if e.kind in _PROGRESS}
-        pages = {(one.number, one.site, one.page) for one in tuple(self._servers.seen)}
+        pages = {(one.number, one.site, one.page) for one in tuple(self.servers.seen)}
         return len(events), len(pages)
 
     def _events(self) -> list[Event]:
-        return read_events(self._outcomes)
+        return read_events(self.folder / OUTCOMES)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

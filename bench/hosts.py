@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from scrapy import Request, Spider, signals
-from scrapy.crawler import Crawler, CrawlerProcess
+from scrapy.crawler import Crawler
 from scrapy.http import Response, TextResponse
 
-from bench.crawling import MODES, OFF, OURS, SETTINGS, STOCK, MadeUpAnswers
+from bench.crawling import MODES, OFF, OURS, STOCK, MadeUpAnswers, crawled
 from bench.files import generated
 from bench.processes import call
 
@@ -63,12 +63,9 @@ class Hosts(Spider):
         self._measure("start")
         for number in range(self._count):
             url = f"https://site{number}.example/page/about-us.html"
-            yield Request(url, self.parse, errback=self.done)
+            yield Request(url, self.done, errback=self.done)
 
-    def parse(self, _response: Response, **_: object) -> None:
-        self.done(None)
-
-    def done(self, _failure: object) -> None:
+    def done(self, _result: object) -> None:
         """Count a page that was fetched or dropped."""
         self._done += 1
         if self._done == self._count // 2:
@@ -86,7 +83,6 @@ class Hosts(Spider):
 def crawl(mode: str, count: int, cache_size: int) -> dict[str, int]:
     """Crawl in this process, and return its bytes of memory at three moments."""
     settings = {
-        **SETTINGS,
         **MODES[mode],
         "CONCURRENT_REQUESTS": 32,
         "CONCURRENT_ITEMS": 1,
@@ -96,12 +92,7 @@ def crawl(mode: str, count: int, cache_size: int) -> dict[str, int]:
         # A tenth of the files have a Crawl-delay. It takes memory, but no request waits for it.
         "ROBOTS_CRAWL_DELAY_MAX": 0.01,
     }
-    process = CrawlerProcess(settings)
-    crawler = process.create_crawler(Hosts)
-    process.crawl(crawler, count=count)
-    process.start()
-    assert isinstance(crawler.spider, Hosts)
-    return crawler.spider.memory
+    return crawled(Hosts, settings, count=count).memory
 
 
 def kib_per_host(count: int) -> dict[str, float]:

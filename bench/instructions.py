@@ -16,20 +16,14 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from scrapy import Request, Spider
-from scrapy.crawler import CrawlerProcess
 from scrapy.http import Response
 
-from bench.crawling import MODES, OFF, OURS, SETTINGS, STOCK
+from bench.crawling import MODES, OFF, OURS, STOCK, crawled
 from bench.processes import call
 from bench.report import table
 from bench.sites import serving
 
-_VALGRIND = (
-    "valgrind",
-    "--tool=cachegrind",
-    "--cache-sim=no",
-    "--cachegrind-out-file=/dev/null",
-)
+_VALGRIND = "valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null"
 # How much slower Python is under Valgrind, roughly.
 _SLOWDOWN = 30
 #: Goals: instructions of a start beyond Scrapy's own, of a page as a share of a page without
@@ -38,44 +32,37 @@ START, PAGE, ORIGIN = 145e6, 1.007, 1.01
 
 
 class Pages(Spider):
-    """Requests a page of each origin, then more pages of the first one."""
+    """Requests a page, and then the others at once."""
 
     name = "pages"
 
-    def __init__(self, port: int, origins: int, pages: int) -> None:
+    def __init__(self, urls: list[str]) -> None:
         super().__init__()
-        self._urls = [f"http://127.0.{n // 200}.{n % 200 + 1}:{port}" for n in range(origins)]
-        self._pages = pages
+        self._first, *self._others = urls
 
     async def start(self) -> AsyncIterator[Request]:
-        yield Request(f"{self._urls[0]}/page/0.html?from=start", self.parse_first)
+        yield Request(self._first, self.parse_first)
 
     def parse_first(self, _response: Response, **_: object) -> Iterator[Request]:
-        for url in self._urls[1:]:
-            yield Request(f"{url}/page/0.html?from=start")
-        for number in range(1, self._pages):
-            yield Request(f"{self._urls[0]}/page/{number}.html?from=start")
+        yield from map(Request, self._others)
 
     def parse(self, _response: Response, **_: object) -> None:
         pass
 
 
-def crawl(mode: str, port: int, origins: int, pages: int) -> None:
+def crawl(mode: str, urls: list[str]) -> None:
     """Crawl in this process."""
     # Under Valgrind, every answer would count as slow, which costs more instructions.
     clock = time.monotonic
     time.monotonic = lambda: clock() / _SLOWDOWN
     concurrency = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
     quiet = {"LOG_ENABLED": False, "LOGSTATS_INTERVAL": 0}
-    process = CrawlerProcess({**SETTINGS, **MODES[mode], **concurrency, **quiet})
-    process.crawl(Pages, port=port, origins=origins, pages=pages)
-    process.start()
+    crawled(Pages, {**MODES[mode], **concurrency, **quiet}, urls=urls)
 
 
-def count(mode: str, port: int, origins: int, pages: int) -> int:
+def count(mode: str, urls: list[str]) -> int:
     """Return the instructions of a crawl in another process."""
-    crawl_arguments = (mode, port, origins, pages)
-    _, log = call("bench.instructions.crawl", *crawl_arguments, prefix=_VALGRIND)
+    _, log = call("bench.instructions.crawl", mode, urls, prefix=_VALGRIND.split())
     refs = re.search(r"I +refs: +([\d,]+)", log)
     assert refs is not None, log
     return int(refs[1].replace(",", ""))
@@ -83,13 +70,14 @@ def count(mode: str, port: int, origins: int, pages: int) -> int:
 
 def measure(pages: int, origins: int) -> dict[str, tuple[float, float, float]]:
     """Return the instructions of a start, a page, and an origin with its page, by mode."""
-    sizes = ((1, 1), (1, 1 + pages), (1 + origins, 1))
     with serving() as sites, ThreadPoolExecutor(os.cpu_count()) as pool:
+        crawls = [
+            [f"{url}.html?from=start" for url in sites.urls(0, *size, "/page/")]
+            for size in ((1, 1), (1, 1 + pages), (1 + origins, 1))
+        ]
         for mode in MODES:
-            call("bench.instructions.crawl", mode, sites.port, 1, 1)  # writes the bytecode
-        runs = {
-            mode: [pool.submit(count, mode, sites.port, *size) for size in sizes] for mode in MODES
-        }
+            call("bench.instructions.crawl", mode, crawls[0])  # writes the bytecode
+        runs = {mode: [pool.submit(count, mode, urls) for urls in crawls] for mode in MODES}
         counts = {mode: [run.result() for run in each] for mode, each in runs.items()}
     return {
         mode: (one, (more - one) / pages, (many - one) / origins)

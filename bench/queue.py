@@ -18,11 +18,10 @@ from functools import partial
 from typing import Any
 
 from scrapy import Request, Spider
-from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import Response, TextResponse
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 
-from bench.crawling import MODES, OURS, SETTINGS, STOCK, MadeUpAnswers
+from bench.crawling import MODES, OURS, STOCK, MadeUpAnswers, crawled
 from bench.processes import call
 from bench.report import table
 from scrapy_robots_rfc import OriginPriorityQueue, robots_service
@@ -47,7 +46,7 @@ class SameFile(MadeUpAnswers):
 
     async def robots_txt(self, request: Request) -> Response:
         """Return the file, or never return."""
-        body = FILES[self.settings["BENCH_KIND"]]
+        body = FILES[self.crawler.settings["BENCH_KIND"]]
         if body is None:
             await asyncio.Event().wait()
         return TextResponse(request.url, body=body or b"", request=request)
@@ -99,7 +98,6 @@ def crawl(kind: str, sites: int, jobdir: str | None) -> None:
     """Run a crawl in this process."""
     queue = DownloaderAwarePriorityQueue if kind == STOCK else OriginPriorityQueue
     settings = {
-        **SETTINGS,
         **({} if kind == STOCK else MODES[OURS]),
         "LOG_ENABLED": False,
         "BENCH_KIND": kind,
@@ -109,9 +107,7 @@ def crawl(kind: str, sites: int, jobdir: str | None) -> None:
         "DOWNLOAD_HANDLERS": {"http": SameFile},
         "SCHEDULER_PRIORITY_QUEUE": queue,
     }
-    process = AsyncCrawlerProcess(settings)
-    process.crawl(Queued)
-    process.start()
+    crawled(Queued, settings)
 
 
 def main() -> int:

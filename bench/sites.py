@@ -17,8 +17,10 @@ import resource
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from urllib.request import urlopen
 
 #: Seconds for each answer, so that concurrency limits a crawl, and not the machine.
@@ -54,42 +56,43 @@ _VARIANTS = (
 )
 
 
-class _Server:
-    """Answers for all sites.
+async def _answer(
+    paced_rules: bytes,
+    arrivals: dict[str, list[float]],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
+    """Answer the requests on a connection.
 
-    :param delay: the Crawl-delay of paced sites, in seconds.
+    :param paced_rules: the robots.txt of sites with a Crawl-delay.
+    :param arrivals: host -> times of its requests.
     """
-
-    def __init__(self, delay: float) -> None:
-        self._paced = RULES + b"Crawl-delay: %g\n" % delay
-        self._arrivals: list[tuple[float, str, str]] = []
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host = writer.get_extra_info("sockname")[0]
-        _, net, _, last = map(int, host.split("."))
-        while line := await reader.readline():
-            while await reader.readline() not in (b"\r\n", b""):
-                pass
-            target = line.split()[1].decode()
-            status, kind, body = b"200 OK", b"text/html", _PAGE
-            if target == "/log":
-                body = json.dumps(self._arrivals).encode()
-            else:
-                self._arrivals.append((time.monotonic(), host, target))
-                await asyncio.sleep(_NEVER if net == 3 else LATENCY if net in (1, 2) else 0)
-            if target == "/robots.txt":
-                kind = b"text/plain"
-                body = self._paced if net == 1 else RULES
-                if net == 4:
-                    status, body = _VARIANTS[last % len(_VARIANTS)]
-            head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
-            writer.write(head % (status, kind, len(body)) + body)
+    host = writer.get_extra_info("sockname")[0]
+    _, net, _, last = map(int, host.split("."))
+    while line := await reader.readline():
+        while await reader.readline() not in (b"\r\n", b""):
+            pass
+        target = line.split()[1]
+        status, kind, body = b"200 OK", b"text/html", _PAGE
+        if target == b"/log":
+            body = json.dumps(arrivals).encode()
+        else:
+            arrivals[host].append(time.monotonic())
+            await asyncio.sleep(_NEVER if net == 3 else LATENCY if net in (1, 2) else 0)
+        if target == b"/robots.txt":
+            kind = b"text/plain"
+            body = paced_rules if net == 1 else RULES
+            if net == 4:
+                status, body = _VARIANTS[last % len(_VARIANTS)]
+        head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % (status, kind, len(body)) + body)
 
 
 async def _serve(delay: float) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    server = await asyncio.start_server(_Server(delay).answer, "0.0.0.0", 0, backlog=2000)
+    answer = partial(_answer, RULES + b"Crawl-delay: %g\n" % delay, defaultdict(list))
+    server = await asyncio.start_server(answer, "0.0.0.0", 0, backlog=2000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
@@ -105,12 +108,10 @@ class Sites:
         hosts = [f"127.{net}.{n // 200}.{1 + n % 200}" for n in range(sites)]
         return [f"http://{host}:{self.port}{path}{page}" for page in range(pages) for host in hosts]
 
-    def log(self) -> dict[str, list[tuple[float, str]]]:
-        """Return the requests that each site received, as pairs of a time and a target."""
-        log: dict[str, list[tuple[float, str]]] = {}
+    def log(self) -> dict[str, list[float]]:
+        """Return the times of the requests that each site received."""
         with urlopen(f"http://127.0.0.1:{self.port}/log") as answer:
-            for when, host, target in json.load(answer):
-                log.setdefault(host, []).append((when, target))
+            log: dict[str, list[float]] = json.load(answer)
         return log
 
 
