@@ -82,24 +82,25 @@ def inside(window: VisitTime, utc: time) -> bool:
 def pace_of(records: Iterable[Record]) -> Pace | None:
     """Return the pace requested by a group's records, or `None` if there is none.
 
-    :param records: the group's records with a key in `KEYS`. Records that are malformed or request
-        an interval of 0 are ignored.
+    :param records: the group's records with a key in `KEYS`.
     """
-    bounds = []
-    for record in records:
-        place = f"(robots.txt line {record.line})"
-        if record.key == "crawl-delay":
-            delay = parse_delay(record.value)
-            if delay:
-                bounds.append(Bound(delay, f"Crawl-delay {delay:.15g} s {place}"))
-            continue
-        rate = parse_rate(record.value)
-        if rate is not None and rate.interval:
-            window = rate.window
-            hours = "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
-            value = f"{rate.requests}/{rate.seconds:g} s{hours}"
-            bounds.append(Bound(rate.interval, f"Request-rate {value} {place}", window))
-    return _pace_from(bounds)
+    bounds = [_bound_of(record) for record in records]
+    return _pace_from([bound for bound in bounds if bound is not None])
+
+
+def _bound_of(record: Record) -> Bound | None:
+    """Return the bound in a record, or `None` if the record is malformed or its interval is 0."""
+    place = f"(robots.txt line {record.line})"
+    if record.key == "crawl-delay":
+        delay = parse_delay(record.value)
+        return Bound(delay, f"Crawl-delay {delay:.15g} s {place}") if delay else None
+    rate = parse_rate(record.value)
+    if rate is None or not rate.interval:
+        return None
+    window = rate.window
+    hours = "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
+    value = f"{rate.requests}/{rate.seconds:g} s{hours}"
+    return Bound(rate.interval, f"Request-rate {value} {place}", window)
 
 
 def paces_of(

@@ -161,7 +161,7 @@ class QueueFolder:
 
         If it cannot be repaired, its files are renamed.
         """
-        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - slow, rarely needed
+        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - queuelib loads SQLite
 
         kind = self._class_of(name)  # `None` if start requests no longer have their own class
         try:
@@ -337,8 +337,9 @@ class QueueFolder:
             if request is not None or name_and_queue is None:
                 return request
             name, downstream = name_and_queue
-            # Identify the failed request by its file and the number of requests left there, to
-            # notice if it fails again. There is no need if Scrapy's queue has finished the file.
+            # `pop` removes a request before it restores it. So if the next failure is in the same
+            # file with the same number of requests left, it is the same request, which cannot be
+            # removed. This cannot happen if Scrapy's queue has finished the file and moved on.
             failure = (name, len(downstream)) if next_queue(queue) == name_and_queue else None
             # Without an error, the file has fewer requests than it should have.
             is_unreadable = error is None or isinstance(error, (OSError, struct.error))

@@ -170,7 +170,7 @@ class Gate:
 
         :returns: 0 if the next request can be handed out without a fetch, otherwise `None`.
         """
-        # Just after a fetch, the next request usually doesn't start another one.
+        # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
         if not queued_origin.just_fetched and not service.pending.has_room():
             queued_origin.state = State.NO_ROOM
             service.pending.when_room(partial(self._on_room, queued_origin, peek))

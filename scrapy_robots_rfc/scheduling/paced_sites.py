@@ -134,8 +134,8 @@ class PacedSites(dict[Origin, PacedSite]):
         settings = self._settings
         pace = robots.pace(agent) if self._max_interval else None  # a maximum of 0 paces no site
         bound = None if pace is None else pace.bound(self._utc())
-        # If the interval is so long that all pages are dropped, there is nothing to pace. In a dry
-        # run, they are fetched.
+        # If the interval is so long that all pages are dropped, there is nothing to pace, except in
+        # a dry run, which fetches them.
         if settings and bound and settings.forbids(bound) and not settings.dry_run:
             pace = None
         site = self.get(robots.origin)

@@ -163,7 +163,8 @@ class OriginPriorityQueue:
 
         :raises ValueError: the request cannot be written to disk.
         """
-        restore_filter(request)  # if the middleware returned it, it has passed the dupefilter again
+        # If the middleware returned the request, it has skipped the dupefilter, which comes before.
+        restore_filter(request)
         part = self._part_for(request)
         part.queue.push(request)
         part.add_to_size(1)

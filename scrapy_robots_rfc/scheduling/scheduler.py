@@ -45,6 +45,7 @@ def scheduler_around(scheduler: str | type[BaseScheduler]) -> type[Any]:
     is_scheduler = isinstance(base, type) and issubclass(base, BaseScheduler)
     if not is_scheduler or issubclass(base, _Parking):
         return base  # type: ignore[no-any-return]  # Scrapy rejects it, or it was created here
+    # In logs, the subclass appears under the name of the user's class.
     return type(
         base.__name__, (_Parking, base), {"__module__": base.__module__, "__doc__": base.__doc__}
     )

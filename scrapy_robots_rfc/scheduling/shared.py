@@ -61,7 +61,8 @@ class SharedThrottle(OwnTurns):
         # Try to take a turn if the last known one, of any worker, has ended.
         if self._turn_ends <= now and self._take not in self._calls:
             self._forget_turn()
-            self._turn_timeout = TURN_TIMEOUT + interval  # kept even if this worker dies
+            # If this worker dies, its turn expires, but not before the interval has passed.
+            self._turn_timeout = TURN_TIMEOUT + interval
             self._call(self._take)
         if self._take in self._calls:  # `_take` calls `on_turn` when it has finished
             self._is_waiting = True
