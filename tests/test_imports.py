@@ -93,6 +93,7 @@ def test_crawl(
         "core.findings",
         "core.lint",
         "core.lint_codes",
+        "core.lint_suggestions",
         "reporting.report",
         "reporting.archive",
         "cache.stores.sqlite",

@@ -51,6 +51,7 @@ OUTSIDE = (
     "core.findings",
     "core.lint",
     "core.lint_codes",
+    "core.lint_suggestions",
     "fetching.ftp",
     "fetching.overrides",
     "scheduling.shared",

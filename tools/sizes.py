@@ -19,6 +19,7 @@ LEAVES = (
     "commands/",
     "core/lint.py",
     "core/lint_codes.py",
+    "core/lint_suggestions.py",
     "core/findings.py",
     "fetching/ftp.py",
     "fetching/overrides.py",

@@ -3,28 +3,27 @@
 `docs/cli.md` lists the codes.
 """
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from string import ascii_letters
 
-from scrapy_robots_rfc.core.agents import ANY, names_in_line, product_tokens
+from scrapy_robots_rfc.core.agents import names_in_line
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
 from scrapy_robots_rfc.core.findings import Flag, Group, Line, groups_of, lines_of, raw_lines
-from scrapy_robots_rfc.core.lines import (
-    BLANKS,
-    KNOWN_RECORDS,
-    MAX_LINE,
-    RULES,
-    LineKind,
-    Record,
-    as_text,
-)
+from scrapy_robots_rfc.core.lines import BLANKS, MAX_LINE, RULES, LineKind, Record
 from scrapy_robots_rfc.core.lint_codes import TEXTS, Code, Severity, severity_of
+from scrapy_robots_rfc.core.lint_suggestions import (
+    describe_name,
+    is_regular_expression,
+    names_nobody,
+    similar_key,
+    spelled_key,
+    suggest_name,
+    suggest_rules,
+)
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import (
     LABELS,
@@ -37,39 +36,13 @@ from scrapy_robots_rfc.core.preferences import (
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import pluralize, shorten
 
-# Maximum length of a key to compare with the known keys.
-_MAX_SIMILAR_KEY = 24
-_KEYS_TO_SUGGEST = tuple(sorted({"user-agent", "allow", "disallow", *KNOWN_RECORDS}))
-# Keys for which capitalizing the first letter does not give the usual spelling.
-_USUAL_KEYS = {
-    "site-map": "Sitemap",
-    "disallowaitraining": "DisallowAITraining",
-    "allowaitraining": "AllowAITraining",
-}
 _PACES = ("crawl-delay", "request-rate", "visit-time")
 _SITEMAPS = ("sitemap", "site-map")
 
-_RUN = re.compile("[A-Za-z_-]+")
-_ONLY_LETTERS = "product tokens only contain letters, `-` and `_`"
 _is_absolute_url = re.compile("https?://[^/?#]", re.IGNORECASE).match
 _has_second_url = re.compile(r"(?<![\s,;])[\s,;]++(?:https?://|(?<=\s)/)", re.IGNORECASE).search
-_TAG = re.compile("<[^<>]*>")
 _has_invalid_escape = re.compile("%(?![0-9A-Fa-f]{2})").search
 
-# Text that suggests a regular expression: `^/private`, `/foo/.*`, `/a.+b`, `\.pdf`, `[0-9]`,
-# `(a|b)`.
-_is_regular_expression = re.compile(
-    r"^\^|(?:^|[/)\]])\.[*+]|\.\+|\\[.dwsDWS/?*$]|\[\^?\w-\w|\([^()|]*\|[^()]*\)"
-).search
-# A scheme and authority: `https://www.example` in `https://www.example/a`.
-_SITE = re.compile(r"\A[A-Za-z]+://[^/]*")
-# A regular expression that matches any text: `.*`, `.+`.
-_ANYTHING = re.compile(r"\.[*+]\??")
-# An escaped character in a regular expression: `\.`, `\/`.
-_ESCAPED = re.compile(r"\\([^A-Za-z0-9])")
-# A pattern with alternatives: `/(a|b)/c`.
-_ALTERNATIVES = re.compile(r"([^()]*)\(([^()]*\|[^()]*)\)([^()]*)")
-_MAX_ALTERNATIVES = 4
 # Number of bytes to search for NUL.
 _SEARCHED = 1000
 
@@ -117,15 +90,17 @@ def lint(robots: RobotsTxt) -> list[Finding]:
         # Treat the line as a comment, so that it does not have any other findings.
         lines[first.number - 1] = first._replace(kind=LineKind.COMMENT, flags=frozenset())
     if groups or not is_markup:  # do not report every line of a web page
-        shared = _shared_tokens(lines)
+        shared_tokens = _shared_tokens(lines)
         for line, raw in zip(lines, raw_lines(robots), strict=True):
-            findings += _check_line(line, raw, shared)
+            findings += _check_line(line, raw, shared_tokens)
         for line in lines[: groups[0].line - 1] if groups else lines:
             findings += _check_outside_group(line)
+        findings += _check_repeated_groups(groups, lines)
         findings += _check_names(groups, lines)
         for group in groups:
             findings += _check_group(group, lines)
     if robots.content.truncated:
+        # There are no lines if even the first one is longer than the limit.
         last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
         findings.append(_make_finding(Code.FILE_TOO_LONG, last))
     return sorted(findings, key=lambda finding: finding.line)
@@ -134,18 +109,12 @@ def lint(robots: RobotsTxt) -> list[Finding]:
 def _make_finding(code: Flag | Code, line: Line, **words: object) -> Finding:
     """Return a finding for a code, using `words` to fill in the placeholders in its texts."""
     template = TEXTS[code]
-    words = {"key": _spelled_key(line), "value": shorten(line.value), **words}
+    words = {"key": spelled_key(line), "value": shorten(line.value), **words}
     effect = template.effect.format(**words)
     meant = shorten(template.meant.format(**words))
     colon = "" if Flag.NO_COLON in line.flags else ":"
     text = f"{line.key}{colon} {line.value}".rstrip() if line.key else line.value
     return Finding(code, line.number, shorten(text), effect, meant)
-
-
-def _spelled_key(line: Line) -> str:
-    """Return the usual spelling of a line's key."""
-    key: str = line.key if line.kind is LineKind.RECORD else line.kind.value
-    return _USUAL_KEYS.get(key, key.capitalize())
 
 
 def _shared_tokens(lines: Sequence[Line]) -> set[str]:
@@ -158,25 +127,17 @@ def _shared_tokens(lines: Sequence[Line]) -> set[str]:
 # Checks for individual lines.
 
 
-def _check_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Finding]:
+def _check_line(line: Line, raw: str, shared_tokens: Collection[str]) -> Iterator[Finding]:
     """Check a line.
 
     :param raw: the unparsed line.
-    :param shared: the tokens shared by several names.
+    :param shared_tokens: the result of `_shared_tokens`.
     """
     for flag in sorted(line.flags):
-        similar = _similar_key(line.key) if flag is Flag.UNKNOWN_KEY else None
-        if similar is not None:
-            yield _make_finding(Code.ALMOST_A_KEY, line, similar=similar)
-        elif flag is Flag.INVALID_TOKEN:
-            if not _names_nobody(line.value):  # otherwise, `_check_nobody` reports it
-                effect, meant = _describe_name(line.value, shared)
-                yield _make_finding(flag, line, effect=effect, meant=meant)
-        else:
-            yield _make_finding(flag, line, rule=_suggest_rules(line))
+        yield from _check_flag(flag, line, shared_tokens)
     if line.kind is LineKind.JUNK:
         after_first_word = line.value.lstrip(f"{ascii_letters}-")
-        similar = _similar_key(line.value.removesuffix(after_first_word).lower())
+        similar = similar_key(line.value.removesuffix(after_first_word).lower())
         meant = f"a comment: # {line.value}"
         if similar:  # `Disallow/a b` should be `Disallow: /a b`
             meant = f"{similar}: {after_first_word.lstrip()}"
@@ -187,91 +148,17 @@ def _check_line(line: Line, raw: str, shared: Collection[str]) -> Iterator[Findi
         yield from _check_record(line)
 
 
-@lru_cache(maxsize=1024)
-def _similar_key(key: str) -> str | None:
-    """Return the known key that is most similar to an unknown key, or `None` if none is similar."""
-    if len(key) > _MAX_SIMILAR_KEY:
-        return None
-    plain = key.replace("_", "-").replace(" ", "-")
-    close = difflib.get_close_matches(plain, _KEYS_TO_SUGGEST, n=1, cutoff=0.8)
-    return close[0].capitalize() if close else None
-
-
-def _names_nobody(value: str) -> bool:
-    """Return whether a user-agent line fails to match any crawler."""
-    token, _ = names_in_line(to_octets(value))
-    return not token and not value[:1].isalnum()
-
-
-def _suggest_name(value: str) -> str:
-    """Suggest a correction for a user-agent line that does not match any crawler."""
-    runs = _RUN.findall(_TAG.sub("", value))
-    if runs:
-        return f"User-agent: {max(runs, key=len)}"
-    if ANY in value:
-        return f"User-agent: {ANY}"
-    return f"User-agent: {ANY}, or the name of a crawler"
-
-
-def _describe_name(value: str, shared: Collection[str]) -> tuple[str, str]:
-    """Return the effect and a suggested correction for a name that is not a product token.
-
-    :param shared: the tokens shared by several names.
-    """
-    octets = to_octets(value)
-    token, name = names_in_line(octets)
-    if token == ANY:
-        return "it matches every crawler", f"User-agent: {ANY}"
-    runs = _RUN.findall(_TAG.sub("", value))
-    full_name = as_text(octets[: len(name)])  # like `name`, but not in lowercase
-    if not token:
-        effect = f"only crawlers that compare full names match `{full_name}` ({_ONLY_LETTERS})"
-        return effect, "the product token of the crawler"
-    if name != token:
-        effect = f"it matches the crawlers `{full_name}` and `{runs[0]}` ({_ONLY_LETTERS})"
-        if token in shared:  # the token alone would also match the other crawler
-            return effect, "names that differ in their letters"
-        return effect, f"User-agent: {runs[0]}"
-    # If the value is a full User-Agent header, the crawler's name may not be the first word.
-    header_names = product_tokens(shorten(value))
-    suggestion = header_names[0] if header_names else runs[0]
-    return f"it matches the crawler `{runs[0]}`", f"User-agent: {suggestion}"
-
-
-def _suggest_path(value: str) -> str:
-    r"""Suggest a valid pattern for a URL, a file system path or a regular expression.
-
-    For example, this returns `/private/` for `https://www.example/private/`, `./private/`,
-    `private/`, `\private\` and `^/private/.*$`.
-    """
-    if value[:1] in ('"', "'"):
-        value = value.strip("\"'")
-    path = _SITE.sub("", _TAG.sub("", value))
-    path = _ANYTHING.sub("*", path.removeprefix("^"))  # `^/a/.*` becomes `/a/*`
-    path = _ESCAPED.sub(r"\1", path)  # `/a\.html` becomes `/a.html`
-    path = path.replace("\\", "/")  # `\a\b` becomes `/a/b`
-    path = path.removesuffix("*$").removesuffix("*")  # patterns are prefixes anyway
-    if path[:1] == "*":
-        return path
-    if path[:1] == "?":  # this was probably meant to match the query of any page
-        return f"/*{path}"
-    return "/" + path.removeprefix("./").removeprefix("../").lstrip("/")
-
-
-def _suggest_rules(line: Line) -> str:
-    """Suggest rules for a line with an invalid pattern."""
-    key = _spelled_key(line)
-    alternatives = _ALTERNATIVES.fullmatch(line.value)
-    if alternatives is not None:
-        before, inside, after = alternatives.groups()
-        choices = inside.split("|", _MAX_ALTERNATIVES)[:_MAX_ALTERNATIVES]
-        paths = [_suggest_path(before + choice + after) for choice in choices]
-        if not any(map(_is_regular_expression, paths)):
-            return "one line each: " + ", ".join(f"{key}: {path}" for path in paths)
-    path = _suggest_path(line.value)
-    if _is_regular_expression(path):  # for example, no pattern is equivalent to `/[0-9]`
-        path = "the paths as prefixes, or `*` for any characters"
-    return f"{key}: {path}"
+def _check_flag(flag: Flag, line: Line, shared_tokens: Collection[str]) -> Iterator[Finding]:
+    """Report a problem that was found when the line was parsed."""
+    if flag is Flag.UNKNOWN_KEY and (similar := similar_key(line.key)) is not None:
+        yield _make_finding(Code.ALMOST_A_KEY, line, similar=similar)
+    elif flag is Flag.NEVER_MATCHES:
+        yield _make_finding(flag, line, rule=suggest_rules(line))
+    elif flag is not Flag.INVALID_TOKEN:
+        yield _make_finding(flag, line)
+    elif not names_nobody(line.value):  # otherwise, `_check_nobody` reports it
+        effect, meant = describe_name(line.value, shared_tokens)
+        yield _make_finding(flag, line, effect=effect, meant=meant)
 
 
 def _check_pattern(line: Line, raw: str) -> Iterator[Finding]:
@@ -283,8 +170,9 @@ def _check_pattern(line: Line, raw: str) -> Iterator[Finding]:
         yield _make_finding(Code.DOLLAR_INSIDE, line)
     if _has_invalid_escape(line.value):
         yield _make_finding(Code.INVALID_ESCAPE, line)
-    if Flag.NEVER_MATCHES not in line.flags and _is_regular_expression(line.value):
-        yield _make_finding(Code.REGULAR_EXPRESSION, line, rule=_suggest_rules(line))
+    # If the pattern never matches, `_check_flag` suggests rules.
+    if Flag.NEVER_MATCHES not in line.flags and is_regular_expression(line.value):
+        yield _make_finding(Code.REGULAR_EXPRESSION, line, rule=suggest_rules(line))
 
 
 def _check_record(line: Line) -> Iterator[Finding]:
@@ -297,25 +185,29 @@ def _check_record(line: Line) -> Iterator[Finding]:
         effect = "ignored, because it is not a valid request rate"
         yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example="Request-rate: 1/5")
     elif line.key == "visit-time" and parse_window(line.value) is None:
-        effect = "ignored, because it is not a valid time window"
-        yield _make_finding(
-            Code.INVALID_VALUE, line, effect=effect, example="Visit-time: 0600-0845"
-        )
-    elif line.key == "visit-time":
+        effect, example = "ignored, because it is not a valid time window", "Visit-time: 0600-0845"
+        yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
+    elif line.key == "visit-time":  # valid, but there is nothing to correct
         yield _make_finding(Code.NOT_OBEYED, line, effect="ignored by this crawler", meant="")
     elif line.key == "noindex":
         effect = "ignored by this crawler, Google and Bing; no crawler is known to support it"
         meant = "a robots meta tag or X-Robots-Tag with `noindex` on pages that are allowed"
         yield _make_finding(Code.NOT_OBEYED, line, effect=effect, meant=meant)
-    elif line.key in _SITEMAPS and _has_second_url(line.value):
+    elif line.key in (*_SITEMAPS, "license"):
+        yield from _check_url(line)
+
+
+def _check_url(line: Line) -> Iterator[Finding]:
+    """Check a Sitemap or License."""
+    name = line.key.replace("-", "")  # `site-map` is another spelling of `sitemap`
+    if line.key in _SITEMAPS and _has_second_url(line.value):
         yield _make_finding(Code.TWO_URLS, line)
-    elif line.key in (*_SITEMAPS, "license") and not line.value:
-        key = _spelled_key(line)
-        example = f"{key}: https://www.example/{line.key.replace('-', '')}.xml"
+    elif not line.value:
         effect = "ignored, because it has no URL"
+        example = f"{spelled_key(line)}: https://www.example/{name}.xml"
         yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
-    elif line.key in (*_SITEMAPS, "license") and not _is_absolute_url(line.value):
-        yield _make_finding(Code.RELATIVE_URL, line, name=line.key.replace("-", ""))
+    elif not _is_absolute_url(line.value):
+        yield _make_finding(Code.RELATIVE_URL, line, name=name)
 
 
 def _check_delay(line: Line) -> Iterator[Finding]:
@@ -356,8 +248,10 @@ def _check_outside_group(line: Line) -> Iterator[Finding]:
     if line.key == SIGNAL:
         yield _make_finding(Code.SIGNAL_OUTSIDE_GROUP, line)
     elif line.key in _PACES or line.key in RECORDS:
-        by = ""  # all crawlers
-        if line.key == "crawl-delay":  # others may obey it even here
+        # The message is "ignored" for all crawlers, or "ignored by this crawler, ..." for a
+        # Crawl-delay, because some crawlers obey it even here.
+        by = ""
+        if line.key == "crawl-delay":
             by = " by this crawler, Protego and urllib.robotparser"
         yield _make_finding(Code.RECORD_OUTSIDE_GROUP, line, by=by)
 
@@ -365,34 +259,41 @@ def _check_outside_group(line: Line) -> Iterator[Finding]:
 # Checks for groups.
 
 
-def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
-    """Check the user-agent lines in all groups."""
-    # Token and full name -> the first group with them.
-    by_name: dict[tuple[str, str], Group] = {}
-    # Token -> the first full name with it, its line number, and its group.
-    by_token: dict[str, tuple[str, int, Group]] = {}
+def _check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
+    """Check for groups with the same name as an earlier group, and for groups without rules."""
+    first_with_name: dict[tuple[str, str], Group] = {}  # keyed by token and full name
     for group in groups:
         agents = _agents_in(group, lines)
         names = [names_in_line(to_octets(line.value)) for line in agents]
-        earlier_groups = [by_name[name] for name in names if name in by_name]
-        if earlier_groups:
-            earlier = earlier_groups[0]
+        earlier = next((first_with_name[name] for name in names if name in first_with_name), None)
+        if earlier is not None:
             # A group with the same rules is harmless. If the rules differ, some crawlers combine
             # the two groups, and others use only one of them.
             code = Code.REPEATED_GROUP if _rules(earlier) == _rules(group) else Code.NAMED_TWICE
             yield _make_finding(code, agents[0], above=earlier.line)
-        elif not group.rules:
+        elif not group.rules:  # in a repeated group, the rules of the earlier group apply
             yield _make_finding(Code.NO_RULES, agents[0])
+        for name in names:
+            if any(name):  # otherwise, the line matches no crawler
+                first_with_name.setdefault(name, group)
+
+
+def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
+    """Check the name in each user-agent line, and whether its token is in an earlier group."""
+    # Token -> the first full name with it, its line number, and its group.
+    first_with_token: dict[str, tuple[str, int, Group]] = {}
+    for group in groups:
+        agents = _agents_in(group, lines)
         yield from _check_nobody(agents)
-        for line, (token, name) in zip(agents, names, strict=True):
-            if token or name:
-                by_name.setdefault((token, name), group)
+        for line in agents:
+            token, name = names_in_line(to_octets(line.value))
             if token in POLICY_TOKENS:
                 yield _make_finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
+            if token not in first_with_token:
+                first_with_token[token] = name, line.number, group
+                continue
             # `bot1` and `bot2` have the same token, so many crawlers confuse their groups.
-            first_name, first_line, first_group = by_token.setdefault(
-                token, (name, line.number, group)
-            )
+            first_name, first_line, first_group = first_with_token[token]
             if token and first_name != name and first_group is not group:
                 spelling = line.value[: len(token)]  # like `token`, but not in lowercase
                 yield _make_finding(Code.SAME_TOKEN, line, token=spelling, above=first_line)
@@ -401,11 +302,11 @@ def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Fin
 def _check_nobody(agents: Sequence[Line]) -> Iterator[Finding]:
     """Check for user-agent lines in a group that do not match any crawler."""
     effect = "it matches no crawler"
-    if all(_names_nobody(line.value) for line in agents):
+    if all(names_nobody(line.value) for line in agents):
         effect += ", so the rules below it never apply"
     for line in agents:
-        if _names_nobody(line.value):
-            meant = _suggest_name(line.value)
+        if names_nobody(line.value):
+            meant = suggest_name(line.value)
             yield _make_finding(Code.NAMES_NOBODY, line, effect=effect, meant=meant)
 
 
