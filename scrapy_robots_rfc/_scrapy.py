@@ -129,7 +129,7 @@ def is_closing(crawler: Crawler) -> bool:
         # The engine only has a slot while a spider is open. But don't assume that the spider is
         # closed if there is no engine yet, or if the private name is missing.
         return hasattr(crawler.engine, "_slot")
-    return _get(crawler, slot, "_Slot.closing") is not None
+    return _get(crawler, slot, "_Slot.closing") is not None  # a Deferred once it is closing
 
 
 def wake_engine(crawler: Crawler) -> None:
@@ -215,7 +215,7 @@ def is_queued(crawler: Crawler, request: Request) -> bool:
 
 
 def remove_from_queue(crawler: Crawler, request: Request) -> bool:
-    """Remove a cancelled request from its downloader slot's queue, because Scrapy would send it.
+    """Remove a cancelled request from its downloader slot's queue. Scrapy would still send it.
 
     :returns: whether it was in the queue.
     """

@@ -94,7 +94,7 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     if our_positions and not enabled_positions:
         return None
     changed = {key: value for key, value in middlewares.items() if not _is_stock(key)}
-    changed[STOCK] = None
+    changed[STOCK] = None  # the `_BASE` setting enables it
     position: float
     if enabled_positions:  # the user has enabled it
         position = enabled_positions[0]

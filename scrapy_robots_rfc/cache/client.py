@@ -102,7 +102,7 @@ class CacheClient:
         self._not_before: dict[str, float] = {}
         # Failures before this time are not logged.
         self._silent_until = -math.inf
-        # The number of calls in progress.
+        # The number of calls in progress, which `close` waits for.
         self._running = 0
         self._closed = False
         self._warned_of_entry = False
@@ -247,7 +247,7 @@ class CacheClient:
             self._runtime.spawn(self._take_lease(origin))
 
     async def _take_lease(self, origin: Origin) -> None:
-        """Take or renew the lease on a file. If another worker has it, unlock the file.
+        """Take or renew the lease on a file. If another worker has it, drop our lock.
 
         If the store fails, act as if we had the lease, so that the crawl can continue.
         """
@@ -304,7 +304,7 @@ class CacheClient:
         :param default: the value to return if the store is not called, or if it fails.
         """
         now = self._runtime.clock()
-        if self._closed or now < self._not_before.get(method, now):
+        if self._closed or now < self._not_before.get(method, -math.inf):
             return default
         if method in self._not_before:
             # It failed before, so retry it with this call only. If the store is still down, the

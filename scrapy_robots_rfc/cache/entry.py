@@ -303,7 +303,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
         # The cause is logged, so it must not contain newlines or control characters.
         cause.isprintable() and len(cause) <= _MAX_CAUSE,
         url is None or _may_be_shown(url),
-        # These are sent to the site, so they must not contain newlines either.
+        # Both headers are sent to the site, so they must not contain newlines either.
         all(value is None or _HEADER.fullmatch(value) for value in headers),
     )
     if not all(checks):

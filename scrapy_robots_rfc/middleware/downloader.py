@@ -192,7 +192,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         Otherwise many redirects to one paced site would block fetches for all other sites.
         """
         fetch: PendingFetch = request.meta[MARK].fetch
-        fetch.waits_for_turn = True
+        fetch.waits_for_turn = True  # so that the timeout only starts later
         self.service.pending.leave(fetch)
         try:
             await self._throttle.wait_for_turn(request, origin)

@@ -45,7 +45,7 @@ class Enforcement:
         :param reason: why the request is disallowed, or `None` if it is allowed.
         :raises RobotsDisallowed: the request is disallowed.
         """
-        if robots.exempt is not None:
+        if robots.exempt is not None:  # its pages are always allowed
             self._count(stats.EXEMPTED)
             self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
             return

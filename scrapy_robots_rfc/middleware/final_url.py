@@ -84,8 +84,8 @@ class FinalUrls:
         """
         judged = request.meta.pop(JUDGED, None)
         url = response.url
-        # It wasn't redirected. `request.url` differs from the judged URL if a plugin sent the
-        # request to its own API.
+        # The page wasn't redirected. `request.url` differs from the judged URL if a plugin has sent
+        # the request to its own API.
         if url in (judged, request.url):
             return response
         if judged is None and request.meta.get("dont_obey_robotstxt"):
