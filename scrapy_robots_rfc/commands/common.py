@@ -36,8 +36,9 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import join_items, printable, without_credentials
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
 from scrapy_robots_rfc.fetching.faults import access_after
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots, gemini_file
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.pending import MAX_FETCHES
+from scrapy_robots_rfc.fetching.reader import gemini_file
 from scrapy_robots_rfc.fetching.routes import with_route
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome

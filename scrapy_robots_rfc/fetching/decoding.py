@@ -61,12 +61,13 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     listed = [name.strip() for name in b",".join(codings).lower().split(b",")]
     names = [name for name in listed if not _names_no_coding(name)]
     decoded = _decoded(body, names, limit)
-    # Some servers send a .gz file unchanged, without the header or with a header that only covers
-    # the transfer. A valid robots.txt never starts with these bytes. So decode up to two layers of
-    # gzip that aren't listed. (Start again from the body, because `decoded` ends at the limit.)
+    # Some servers send a .gz file unchanged. They omit the header, or it only lists a second coding
+    # that was added for the transfer. A valid robots.txt never starts with these bytes. So decode
+    # up to two layers of gzip that aren't listed, starting again from the body, because `decoded`
+    # ends at the limit.
     for _ in range(2):
         if decoded.startswith(GZIP_MAGIC):
-            names.insert(0, b"gzip")
+            names.insert(0, b"gzip")  # the file was compressed before anything else
             decoded = _decoded(body, names, limit)
     if decoded.startswith(GZIP_MAGIC):
         raise DecodingError("gzip data inside gzip data")
@@ -84,13 +85,14 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     if len(names) > MAX_CODINGS:
         raise DecodingError(f"too many content codings ({len(names)})")
     max_coded = MAX_EXPANSION * limit
-    too_long = ""  # why the body looks like a decompression bomb
-    cut_short = ""  # the first coding whose data end early
+    # Two problems that don't matter if there is enough output all the same.
+    too_long = ""  # a coded body is so long that it must contain blocks without any output
+    cut_short = ""  # the data of a coding end early
     for stage, name in enumerate(reversed(names), 1):  # undo the last one first
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
         if not body:
-            continue
+            continue  # there is nothing to decode, but check the other names
         if len(body) > max_coded:
             too_long = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
         # One extra byte tells the next stage that its input is too long.
@@ -111,7 +113,7 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
 def _without_rendering(body: bytes) -> bytes:
     """Return the original text if a browser turned it into a page, or the body otherwise.
 
-    With the tags in front of it, the first line wouldn't be parsed. That is usually the User-agent
+    If the tags were kept, the text's first line wouldn't be parsed. That is usually the User-agent
     line of a group, whose rules would be ignored.
     """
     page = _RENDERED.match(body)
@@ -120,55 +122,58 @@ def _without_rendering(body: bytes) -> bytes:
     text = body[page.end() :]
     for end in _RENDERED_ENDS:
         text = text.rstrip().removesuffix(end)
-    for escape, character in _ESCAPES.items():
+    for escape, character in _ESCAPES.items():  # in this order, see there
         text = text.replace(escape, character)
     return text
 
 
-def _gzip(data: bytes, room: int) -> tuple[bytes, bool]:
+# Each of these decoders returns up to `max_size` bytes, and whether the data is complete.
+
+
+def _gzip(data: bytes, max_size: int) -> tuple[bytes, bool]:
     """Decode gzip data, which may contain several members (RFC 1952, 2.2) followed by padding."""
     output = b""
     for _ in range(MAX_PARTS):
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        output += member.decompress(data, room - len(output))
+        output += member.decompress(data, max_size - len(output))
         data = member.unused_data
-        if not member.eof or len(output) >= room or not data.startswith(GZIP_MAGIC):
+        if not member.eof or len(output) >= max_size or not data.startswith(GZIP_MAGIC):
             # A single byte left over may be the start of another member that was cut short.
             return output, member.eof and data != GZIP_MAGIC[:1]
     raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
-def _deflate(data: bytes, room: int) -> tuple[bytes, bool]:
+def _deflate(data: bytes, max_size: int) -> tuple[bytes, bool]:
     """Decode deflate data, with the zlib wrapper or without it, because some servers omit it."""
     # The zlib header identifies deflate and is a multiple of 31 (RFC 1950, 2.2).
     wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0
     decompressor = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
-    return decompressor.decompress(data, room), decompressor.eof
+    return decompressor.decompress(data, max_size), decompressor.eof
 
 
-def _brotli(data: bytes, room: int) -> tuple[bytes, bool]:
+def _brotli(data: bytes, max_size: int) -> tuple[bytes, bool]:
     """Decode brotli data with one of the libraries that Scrapy uses."""
     decompressor = _import("brotli", "brotlicffi").Decompressor()
     # Versions before 1.2 don't support a limit, so this raises. Scrapy doesn't use them either.
-    return decompressor.process(data, output_buffer_limit=room), decompressor.is_finished()
+    return decompressor.process(data, output_buffer_limit=max_size), decompressor.is_finished()
 
 
-def _zstd(data: bytes, room: int) -> tuple[bytes, bool]:
+def _zstd(data: bytes, max_size: int) -> tuple[bytes, bool]:
     """Decode zstd data. Like Scrapy, use Python 3.14's library, its backport or `zstandard`."""
     library = _import("compression.zstd", "backports.zstd", "zstandard")
     output = bytearray()
     for _ in range(MAX_PARTS):
-        frame = library.ZstdDecompressor()
+        frame = library.ZstdDecompressor()  # decodes a single frame
         if library.__name__ == "zstandard":
             frame = frame.decompressobj()
         for start in range(0, len(data), _PIECE):
             end = start + _PIECE
             output += frame.decompress(data[start:end])
-            if frame.eof or len(output) >= room:
+            if frame.eof or len(output) >= max_size:
                 break
         data = frame.unused_data + data[end:]  # the rest of this piece, and all further pieces
-        if not frame.eof or not data or len(output) >= room:
-            return bytes(output[:room]), frame.eof
+        if not frame.eof or not data or len(output) >= max_size:
+            return bytes(output[:max_size]), frame.eof
     raise DecodingError(f"more than {MAX_PARTS} parts")
 
 
@@ -182,7 +187,6 @@ def _import(*names: str) -> Any:  # noqa: ANN401 - a module without types
     raise DecodingError(f"none of these is installed: {', '.join(names)}")
 
 
-# Each function decodes up to `room` bytes, and returns them and whether the data is complete.
 _DECODERS: dict[bytes, Callable[[bytes, int], tuple[bytes, bool]]] = {
     b"gzip": _gzip,
     b"x-gzip": _gzip,

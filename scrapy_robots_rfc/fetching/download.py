@@ -61,7 +61,7 @@ class _Exchange:
     :param fetch: the fetch that it belongs to.
     :param codings: the response's Content-Encoding header values.
     :param received: number of body bytes received so far.
-    :param is_stopped: True if we stopped the transfer because the rest isn't needed.
+    :param has_enough: True if we stopped the transfer because the rest isn't needed.
     :param is_unanswered: True if the request is in the downloader and hasn't been answered.
     :param is_in_slot: True if the request is in the downloader.
     :param has_ended: True if nothing is waiting for it anymore. The transfer may continue.
@@ -70,7 +70,7 @@ class _Exchange:
     fetch: PendingFetch
     codings: Sequence[bytes] = ()
     received: int = 0
-    is_stopped: bool = False
+    has_enough: bool = False
     is_unanswered: bool = False
     is_in_slot: bool = False
     has_ended: bool = False
@@ -95,10 +95,12 @@ class Downloader:
         # One byte past the limit, so that the parser can tell that the file was truncated.
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
+        # Whether every robots.txt request takes a connection away from pages.
         self._has_small_pool = _scrapy.has_small_pool(crawler)
         if settings.unreachable_backoff:  # our own retries replace those of Scrapy
             self._meta["dont_retry"] = True
-        # Scheme -> path of a function that adapts its download handler to our requests.
+        # Scheme -> path of a function that adapts its download handler to our requests. `answers`
+        # is the protocol whose statuses the handler returns, and only FTP has such a function.
         self._adapters = {
             name: TRANSFERS[scheme.answers]
             for name, scheme in settings.schemes.items()
@@ -132,13 +134,15 @@ class Downloader:
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
         if self._has_small_pool and not fetch.was_cut:
-            # The handler keeps the connection of a cancelled request until the request times out.
-            # So give it the timeout after which other fetches may need the connection.
+            # This attempt may be cut short. With a small pool, cancelling it wouldn't help, because
+            # the handler keeps the connection until the timeout. So set a shorter timeout instead.
             meta["download_timeout"] = min(meta["download_timeout"], CUT_AFTER)
         if fetch.source is not None:
             self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):
-            meta.setdefault("proxy", None)  # Scrapy's handler ignores proxies from the environment
+            # Scrapy's handler ignores proxies. So keep HttpProxyMiddleware from adding one from the
+            # environment, which would then be blamed for failures.
+            meta.setdefault("proxy", None)
         # Higher priority than any page, as in Scrapy's own middleware.
         return Request(url, priority=1000, callback=NO_CALLBACK, meta=meta, headers=headers)
 
@@ -183,6 +187,7 @@ class Downloader:
         stored = self.http_cache.stored_response(request.url)
         if stored is None:
             return None, b""
+        # After a download, `_response_downloaded` does this.
         exchange.codings = stored.headers.getlist(b"Content-Encoding")
         return stored, self._body(stored, exchange)
 
@@ -196,7 +201,8 @@ class Downloader:
         if self._wrapper is None:
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
-        # Don't take the place of a page. With a small pool, one more request couldn't be sent.
+        # Let Scrapy download one more request, so that this one doesn't take the place of a page.
+        # That doesn't help with a small pool, which has no connection for one more request.
         take_back = None if self._has_small_pool else _scrapy.allow_one_more(self._crawler)
         try:
             response = await engine.download_async(request)
@@ -223,7 +229,7 @@ class Downloader:
                     request=exchange.fetch.request or request,
                     response=response,
                     codings=exchange.codings,
-                    cut_off=exchange.is_stopped,
+                    cut_off=exchange.has_enough,
                 )
 
     def _adapt_handler(self, scheme: str) -> None:
@@ -243,11 +249,11 @@ class Downloader:
         is_success = response.status // 100 == 2 or response.status // 10 == 2  # 20-29 in Gemini
         if not is_success:
             return b""
-        if "download_stopped" in response.flags and not exchange.is_stopped:
+        if "download_stopped" in response.flags and not exchange.has_enough:
             # Another component stopped the transfer, but not with a signal (see `_signal`). The
-            # missing part may contain Disallow rules.
+            # missing part may contain Disallow rules, so the fetch must fail.
             raise StopDownload(fail=False)
-        if "dataloss" in response.flags and not exchange.is_stopped:
+        if "dataloss" in response.flags and not exchange.has_enough:
             raise BrokenTransferError("the transfer was interrupted")
         return without_codings(response.body, exchange.codings, self._limit)
 
@@ -299,7 +305,7 @@ class Downloader:
         exchange.fetch.request = request
         exchange.codings = ()
         exchange.received = 0
-        exchange.is_stopped = False
+        exchange.has_enough = False
         exchange.is_unanswered = True
         exchange.is_in_slot = True
 
@@ -311,10 +317,11 @@ class Downloader:
         if not exchange.received and not exchange.codings and data.startswith(GZIP_MAGIC):
             exchange.codings = (b"gzip",)  # the server omitted the header
         exchange.received += len(data)
-        # How long a coded body gets is only known after decoding it, which has its own limit.
+        # How long a coded body gets is only known after decoding it. That fails if the coded body
+        # exceeds its own limit, so receive one byte more.
         enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
-        exchange.is_stopped = exchange.received >= enough
-        return exchange.is_stopped
+        exchange.has_enough = exchange.received >= enough
+        return exchange.has_enough
 
     def _response_downloaded(
         self, exchange: _Exchange, request: Request, response: Response, **_: object

@@ -77,15 +77,15 @@ _WRONG_ADDRESS = Local(
     "check the meta `bindaddress` of the request, and whether the site has only IPv6 addresses that"
     " this machine cannot use",
 )
-#: Operating system errors caused by this machine.
-_OWN_ERRNO = {
+#: Operating system error caused by this machine -> result.
+_RESULT_BY_ERRNO = {
     errno.EMFILE: _NO_DESCRIPTOR,
     errno.ENFILE: _NO_DESCRIPTOR,
     errno.ENOBUFS: _NO_MEMORY,
     errno.ENOMEM: _NO_MEMORY,
     errno.EADDRNOTAVAIL: _NO_PORT,
 }
-# Twisted's resolver only includes the operating system error in its message: `[Errno 24] Too ...`.
+# The operating system error in the message of a DNSLookupError: `[Errno 24] Too many open files`.
 _ERRNO_TEXT = re.compile(r"\[Errno (\d+)\]")
 # If this many ports can be bound at once, the machine hasn't run out of ports.
 _PORTS_TRIED = 20
@@ -169,10 +169,12 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         access = _network_failure(chain)
         is_late = isinstance(error, LATE)
         return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
-    # If Scrapy wasn't reading the site's response, a component of the crawl failed.
+    # A component of the crawl raised an exception that we have advice for.
     for name in _class_names(error):
         if name in _ADVICE:
             return _known_failure(error, component, name)
+    # If Scrapy was reading the site's response, the response is at fault. Otherwise, a component of
+    # the crawl failed.
     is_reading = any(method == READING for _, method in frames)
     if is_reading and not is_middleware:
         return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
@@ -197,10 +199,10 @@ def _shortage(error: BaseException) -> Local | None:
         return _NO_MEMORY
     # Twisted's exceptions aren't subclasses of OSError. They have `osError` instead of `errno`.
     code = getattr(error, "osError", getattr(error, "errno", None))
-    if type(error).__name__ == "DNSLookupError":
+    if type(error).__name__ == "DNSLookupError":  # Twisted's resolver only puts it in the message
         in_text = _ERRNO_TEXT.search(message_of(error))
         code = int(in_text[1]) if in_text else None
-    result = _OWN_ERRNO.get(code) if isinstance(code, int) else None
+    result = _RESULT_BY_ERRNO.get(code) if isinstance(code, int) else None
     # A wrong bind address or missing IPv6 support has the same errno as running out of ports.
     return _WRONG_ADDRESS if result is _NO_PORT and _has_ports() else result
 
@@ -224,15 +226,16 @@ def _network_failure(chain: list[BaseException]) -> Unreachable:
     """
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
-            return Unreachable(None, _answer_to_connect(error), hopeless=True, route=True)
+            return Unreachable(None, _answer_to_connect(error), hopeless=True, route_failed=True)
     for error in chain:
         tls = _tls_failure(error)
         if tls is not None:
             return Unreachable(None, f"TLS: {tls}")
+    # The rows of `_CAUSES` are in order of precedence, so look for each of them in the whole chain.
     errors_by_class = {name: error for error in chain for name in _class_names(error)}
     for names, cause in _CAUSES.items():
         matching = [errors_by_class[name] for name in names.split() if name in errors_by_class]
-        if matching and cause == _NO_HTTP:
+        if matching and cause == _NO_HTTP:  # the exception's message says what is invalid
             return Unreachable(None, _not_http(matching[0]))
         if matching:
             return Unreachable(None, cause, hopeless=cause == _UNKNOWN_HOST)
@@ -274,8 +277,8 @@ def _tls_failure(error: BaseException) -> str | None:
 
 def _is_network(error: BaseException) -> bool:
     """Return whether an exception, or one that it was raised from, was caused by the network."""
-    # These two packages raise the same exception classes if the account, service or browser
-    # fails.
+    # If the account, the service or the browser fails, these two packages raise the same exception
+    # classes as for a failure of the site.
     package = _package(type(error))
     if package == "zyte_api" and not _is_failure_of_site(error):
         return False
@@ -327,9 +330,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield member
         # httpcore re-raises its own exception `from None`, which keeps the context.
         causes = [member.__cause__ or member.__context__]
+        # Twisted's ResponseFailed has a list of reasons. Each is a `Failure` with an exception.
         reasons = getattr(member, "reasons", None) or ()
         causes += [getattr(reason, "value", reason) for reason in reasons]
-        causes += getattr(member, "exceptions", ())
+        causes += getattr(member, "exceptions", ())  # of an exception group
         queue += [cause for cause in causes if isinstance(cause, BaseException)]
 
 
@@ -348,9 +352,9 @@ _Frame: TypeAlias = tuple[str, str]
 def _failed_component(frames: list[_Frame]) -> _Frame:
     """Return the component that raised an exception: its dotted name and the failed method.
 
-    That is the first of these in the traceback: a middleware, a download handler, third-party code,
-    or Scrapy. For third-party code, it is the part that was called first, and not a library that
-    this part uses.
+    If there are several in the traceback, prefer a middleware to a download handler, then
+    third-party code, then Scrapy. Of several middlewares or handlers, return the one called last.
+    But of third-party code, return the part called first, and not a library that this part uses.
     """
     last_call_first = frames[::-1]
     # In older versions of Scrapy, the core also contains functions with the names in `_HOOKS`.

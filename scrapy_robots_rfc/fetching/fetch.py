@@ -6,7 +6,6 @@ exchange, `policy/access.py` interprets the response, and `cache/entry.py` appli
 
 from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import TypeGuard
 
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
@@ -29,9 +28,10 @@ from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
-from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
-from scrapy_robots_rfc.fetching.routes import with_route
+from scrapy_robots_rfc.fetching.reader import FileReader
+from scrapy_robots_rfc.fetching.routes import is_route_failure, with_route
 from scrapy_robots_rfc.policy.access import (
     Access,
     FetchStep,
@@ -113,7 +113,7 @@ class Fetcher:
                 await self._sleep(fetch, next(lease_pauses))
                 continue
             fetched = await self._request(fetch)
-            if fetched is None:  # cut short, so let another fetch start before trying again
+            if fetched is None:  # interrupted to make room, so let another fetch start first
                 fetch.was_cut = True
                 await self._sleep(fetch, 0.0)
                 continue
@@ -133,7 +133,7 @@ class Fetcher:
                 return robots
             fetch.attempts += 1
             fetch.last_validity = robots.validity
-            await self._sleep(fetch, delays[0])
+            await self._sleep(fetch, delays[0])  # the other delays are only logged
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
         """Sleep so that another fetch can start, then wait until there is room again."""
@@ -156,7 +156,7 @@ class Fetcher:
         if failure is not None and (copy is None or failure.fetched >= copy.fetched):
             fetch.validity_before = failure.validity
         is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
-        if copy is not None and is_fresh and _applies(copy, fetch):
+        if copy is not None and is_fresh and fetch.can_use(copy):
             # The fetch was started anyway, because the parsed form of a large file was dropped, or
             # because this route failed after the file was fetched by another one.
             robots = self.memory.get(origin) or await self._files.prepared_policy(origin, copy)
@@ -166,7 +166,7 @@ class Fetcher:
             return None, True
         lookup = await self._store.find_entry(origin, copy)
         copy = fetch.copy = lookup.entry
-        if copy is not None and lookup.is_fresh and _applies(copy, fetch):
+        if copy is not None and lookup.is_fresh and fetch.can_use(copy):
             self._count(stats.CACHE_STORE_HITS)
             robots = await self._files.prepared_policy(origin, copy)
             self._report(fetch, robots)
@@ -174,9 +174,11 @@ class Fetcher:
             await self._notify(fetch, robots)
             return robots, False
         if copy is not None and lookup.may_fetch and self._store.shared:
-            # Other workers may be requesting pages, so keep the old copy's interval even now.
+            # Until there is a new copy, other workers may request pages at the old copy's interval.
+            # So use it for the robots.txt request, too.
             self._crawl.policy_changed(await self._files.prepared_policy(origin, copy))
-        # A fresh copy that only applies to other routes must not keep us from making a request.
+        # If a fresh copy gets here, it doesn't apply to this route. No worker keeps a lock if there
+        # is a fresh copy, so request the file without one.
         return None, lookup.may_fetch or lookup.is_fresh
 
     # Making an attempt.
@@ -198,12 +200,12 @@ class Fetcher:
             if step.cookie:
                 request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.run_exchange(fetch, self.download.send(request))
-            # With a small connection pool, a short timeout takes the place of CUT_SHORT.
+            # With a small pool, `Downloader.request` sets a short timeout to cut attempts short.
             has_short_timeout = request.meta["download_timeout"] < limits.timeout
             if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
                 return None
             if isinstance(answer, Exception):
-                if not isinstance(answer, IgnoreRequest):
+                if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
                 return Fetched(with_route(access_after(answer, limits.timeout), request))
             response, body = answer
@@ -227,7 +229,7 @@ class Fetcher:
             seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
             access = access._replace(retry_after=seconds)
             # Only a 407 comes from the proxy. All other statuses come from the site.
-            return Fetched(with_route(access, request) if access.route else access)
+            return Fetched(with_route(access, request) if access.route_failed else access)
         return self._fetched(response, access, step.url, validators)
 
     def _fetched(
@@ -264,7 +266,8 @@ class Fetcher:
         entry = self._entry_after(fetch, fetched)
         robots = await self._files.prepared_policy(fetch.origin, entry)
         if isinstance(access, Successful) and robots.file is None:
-            # ROBOTSTXT_PARSER failed. Don't store that, since other crawls may use another parser.
+            # ROBOTSTXT_PARSER failed, and would fail again in a retry (`hopeless`). Don't store
+            # that, since other crawls may use another parser.
             access = Unreachable(access.status, robots.cause, hopeless=True)
             return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
@@ -272,13 +275,14 @@ class Fetcher:
         self._report(fetch, robots, access, delays)
         if delays:  # nothing is cached before the last attempt
             return robots, access, delays
-        if _is_route_failure(access):
+        if is_route_failure(access):
             self._remember_failure(fetch, robots)
             return robots, access, delays
         self.memory.put(fetch.origin, robots, entry)
-        if not _applies(entry, fetch):
-            # A request without the proxy failed, for example after a redirect. This route ignores
-            # such an entry, so without a failure it would keep starting the same fetch again.
+        if not fetch.can_use(entry):
+            # The fetch has a route, but a request without it failed, for example after a redirect.
+            # Requests with this route ignore such an entry. Unless they find a failure of their own
+            # route, they would start the same fetch again and again.
             self.failed_routes[fetch.origin, fetch.route] = robots
         if self._store is not None:
             may_store = fetched.freshness.stored
@@ -294,7 +298,7 @@ class Fetcher:
         access = fetched.access
         now = self._runtime.clock()
         limits = self._settings
-        if _is_route_failure(access):
+        if is_route_failure(access):
             return entry_for_route(fetch.copy, access, now, limits)
         if isinstance(access, Unreachable):
             ttl = with_retry_after(limits.unreachable_ttl, access.retry_after)
@@ -311,14 +315,18 @@ class Fetcher:
         # Pages don't wait for retries if a stale copy is used, or after a very long outage.
         if not isinstance(access, Unreachable) or robots.outcome is not Outcome.UNREACHABLE:
             return ()
-        # A retry may use another proxy if a middleware picks it, but not if the page names one.
-        same_proxy = access.route and fetch.route is not None
-        if same_proxy or access.hopeless or self.download.http_cache.offline:
+        # If the page names a proxy or account, a retry uses the same one, which has just failed.
+        # Otherwise, the proxy was picked by a middleware, which may pick another one.
+        uses_failed_route = access.route_failed and fetch.route is not None
+        if uses_failed_route or access.hopeless or self.download.http_cache.offline:
             return ()
         return backoff_delays(fetch.attempts, access.retry_after, self._settings)
 
     def _policy_after_error(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
-        """Return the policy after a fetch raised an exception. Nothing is allowed for now."""
+        """Return the policy after a fetch raised an exception.
+
+        Nothing is allowed for now, not even by an older copy.
+        """
         advice = "report it, unless a download handler or a middleware of yours is the cause"
         local = Local(f"{__name__}: {error_text(error)}", advice, error)
         entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
@@ -351,7 +359,7 @@ class Fetcher:
         :param access: the result of the attempt, or `None` if a copy from the store is used.
         :param delays: seconds to wait before each retry.
         """
-        if not delays and not _is_route_failure(access):
+        if not delays and not is_route_failure(access):
             before = fetch.validity_before
             if fetch.changes(robots.outcome):
                 self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
@@ -411,9 +419,10 @@ class Fetcher:
         """Send Scrapy's signals and ours, then resolve `sent`."""
         send = self._signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
-        is_new = access is None or isinstance(access, Successful)  # not a stale copy
+        is_successful = isinstance(access, Successful)
+        is_stale = access is not None and not is_successful  # then any file is an older copy
         try:
-            if parsed is not None and robots.file is not None and is_new:
+            if parsed is not None and robots.file is not None and not is_stale:
                 await send(parsed, robotparser=robots.file.parser, request=fetch.source)
             if access is None or self.download.http_cache.offline:  # nothing was fetched
                 return
@@ -423,22 +432,12 @@ class Fetcher:
                 result=access.outcome,
                 status=access.status,
                 body=access.body if isinstance(access, Successful) else None,
-                error=None if is_new else access.cause,
+                error=None if is_successful else access.cause,
                 request=fetch.source,
                 robots=robots,
             )
         finally:
             sent.resolve(None)
-
-
-def _is_route_failure(access: Access | None) -> TypeGuard[Local | Unreachable]:
-    """Return whether an attempt failed because of its route or the crawl, not the site."""
-    return isinstance(access, Local | Unreachable) and access.route
-
-
-def _applies(copy: CacheEntry, fetch: PendingFetch) -> bool:
-    """Return whether a copy applies to a fetch's route."""
-    return fetch.route is None or copy.for_all_routes
 
 
 def _doubling(seconds: float, longest: float) -> Iterator[float]:

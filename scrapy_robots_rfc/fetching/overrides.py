@@ -43,7 +43,7 @@ class Overrides:
         parse: Callable[[bytes, Origin], ParsedRobots],
         agent: Callable[[], Agent],
     ) -> None:
-        self._exempt = lru_cache(_MAX_CACHED)(partial(_exempted, settings.exempt, agent))
+        self._exempt_policy = lru_cache(_MAX_CACHED)(partial(_exempted, settings.exempt, agent))
         self._overrides: dict[Origin, OriginPolicy] = {}
         for origin, path in settings.overrides.items():
             try:
@@ -57,7 +57,7 @@ class Overrides:
                 raise SettingError(f"ROBOTS_OVERRIDES[{str(origin)!r}]", path, accepted) from error
             for_ever = Validity(Outcome.SUCCESSFUL, math.inf)
             self._overrides[origin] = OriginPolicy(
-                origin, for_ever, None, path, file, agent, override=path
+                origin, for_ever, status=None, cause=path, file=file, _agent=agent, override=path
             )
         exempt = [site.text for site in settings.exempt]
         files = [f"{path} for {origin}" for origin, path in settings.overrides.items()]
@@ -74,7 +74,7 @@ class Overrides:
 
         A local file takes precedence, because an exemption may cover many origins.
         """
-        return self._overrides.get(origin) or self._exempt(origin)
+        return self._overrides.get(origin) or self._exempt_policy(origin)
 
 
 def _exempted(
@@ -84,8 +84,10 @@ def _exempted(
     site = next((site for site in sites if site.covers(origin)), None)
     if site is None:
         return None
-    for_ever = Validity(Outcome.UNAVAILABLE, math.inf)
-    return OriginPolicy(origin, for_ever, None, "not asked", None, agent, exempt=site.text)
+    for_ever = Validity(Outcome.UNAVAILABLE, math.inf)  # so everything is allowed
+    return OriginPolicy(
+        origin, for_ever, status=None, cause="not asked", file=None, _agent=agent, exempt=site.text
+    )
 
 
 def _first(names: list[str]) -> str:

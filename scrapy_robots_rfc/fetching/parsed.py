@@ -1,32 +1,22 @@
 """A parsed robots.txt, and an origin's policy, which decides if a URL may be fetched and why.
 
-`FileReader` creates both, from a file or a cache entry. `fetch.py` fetches the files.
+`reader.py` creates both, and `fetch.py` fetches the files.
 """
 
-import contextlib
 import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
-from scrapy.crawler import Crawler
-from scrapy.utils.misc import build_from_crawler, load_object
-
-from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc._runtime import Runtime, Threads
-from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.memory import LARGE
-from scrapy_robots_rfc.core.agents import NO_AGENT, Agent, GroupKey, parse_agent
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.core.agents import Agent, GroupKey, parse_agent
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
-from scrapy_robots_rfc.errors import error_of_component
-from scrapy_robots_rfc.parser import RfcRobotParser, checked_crawlers
 from scrapy_robots_rfc.policy.access import Outcome, Validity
-from scrapy_robots_rfc.policy.origins import Dialect, Origin, other_reading
+from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import (
     KEYS,
     Bound,
@@ -35,12 +25,9 @@ from scrapy_robots_rfc.policy.pacing import (
     pace_of_number,
     paces_of,
 )
-from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
+from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-# Seconds to wait for the thread. A file takes up to a second, but many may be queued.
-_PATIENCE = 60.0
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -50,7 +37,8 @@ class ParsedRobots:
     :param parser: provides `allowed(url, user_agent)`, and optionally `crawl_delay(user_agent)`.
     :param robots: the file as parsed by our parser, or `None` with a third-party parser, which only
         returns a verdict.
-    :param own_delay: True if the parser has its own `crawl_delay()`.
+    :param has_crawl_delay: True if the parser has its own `crawl_delay()`, which is used instead of
+        the file's records.
     :param size: the file size in bytes.
     :param large: True if our parser prepares it on a thread, because the first decisions are slow.
     :param digest: ``sha256:`` and the digest of the bytes used, or an empty string if the crawl has
@@ -60,7 +48,7 @@ class ParsedRobots:
 
     parser: Any
     robots: RobotsTxt | None
-    own_delay: bool = False
+    has_crawl_delay: bool = False
     size: int = 0
     large: bool = False
     digest: str = ""
@@ -93,7 +81,7 @@ class ParsedRobots:
         May be called from any thread.
         """
         if self.robots is not None:
-            if not self.own_delay:
+            if not self.has_crawl_delay:
                 self.pace(agent)  # keeps the paces of all groups for later calls
             self.robots.prepare(agent.tokens)  # last, because this marks the file as prepared
 
@@ -103,7 +91,7 @@ class ParsedRobots:
 
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds, from our own or a third-party parser."""
-        if self.robots is not None and not self.own_delay:
+        if self.robots is not None and not self.has_crawl_delay:
             return self.robots.crawl_delay(agent.tokens)
         method = getattr(self.parser, "crawl_delay", None)  # new in Scrapy 2.18
         delay: float | None = None if method is None else method(_name(agent))
@@ -111,10 +99,10 @@ class ParsedRobots:
 
     def pace(self, agent: Agent) -> Pace | None:
         """Return the pace requested by the file or the parser's Crawl-delay. Never raises."""
-        if self.robots is None or self.own_delay:
+        if self.robots is None or self.has_crawl_delay:
             try:
                 return pace_of_number(self.crawl_delay(agent))
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - third-party code
                 self._log_once("%s.crawl_delay() failed, so its interval is ignored", error)
                 return None
         if self._paces is None:
@@ -123,7 +111,10 @@ class ParsedRobots:
             self._paces = paces_of(self.robots.records_by_group(*KEYS))
             self.unpaced = not self._paces
         token_and_group = self.robots.select_group(agent.tokens) if self._paces else None
-        return None if token_and_group is None else self._paces.get(token_and_group[1])
+        if token_and_group is None:
+            return None
+        _, group = token_and_group
+        return self._paces.get(group)
 
     def _log_once(self, text: str, error: Exception) -> None:
         if text not in self._logged:
@@ -245,8 +236,9 @@ class OriginPolicy:
             return self._without_file(url)
         decision = self.file.decide(url, agent)
         if decision.allowed:
-            # Servers may read a URL in another way, and both must be allowed. Nearly all http URLs
-            # have only one reading, so first do a quick check. ("ftp:" sorts before "g".)
+            # A server may resolve `..` first, for example, so both URLs must be allowed. Nearly all
+            # http URLs have only one reading, so do a quick check for dot segments and for ftp URLs
+            # ("ftp:" sorts before "g", and "http:" after it).
             may_have_two = "/." in url or "%2" in url or url < "g"
             other = other_reading(url) if may_have_two else None
             if other is not None:
@@ -322,128 +314,3 @@ _WITHOUT_FILE = {
     # This can't happen without a file, but when in doubt, nothing is allowed.
     Outcome.SUCCESSFUL: Decision(False, Reason.UNREACHABLE),
 }
-
-
-class FileReader:
-    """Parses a crawl's files using ROBOTSTXT_PARSER.
-
-    :param agent: returns the crawl's own agent, which large files are prepared for.
-    :raises SettingError: if the parser cannot be loaded or created, or is not a parser.
-    """
-
-    def __init__(self, crawler: Crawler, settings: Settings, agent: Callable[[], Agent]) -> None:
-        self._crawler = crawler
-        self._settings = settings
-        self._agent = agent
-        self._threads = Threads(1, Runtime(), "robots.txt parser")
-        self._failures = set[str]()  # exception names that were already logged
-        # Otherwise our parser would warn that it is used without the middleware.
-        checked_crawlers.add(crawler)
-        try:
-            self._parser: type[Any] = load_object(settings.parser)
-            # Fail at startup if a dependency is missing.
-            probe = build_from_crawler(self._parser, crawler, b"")
-            probe.allowed  # noqa: B018 - raises if the class is not a parser
-        except Exception as error:
-            raise error_of_component(
-                "ROBOTSTXT_PARSER", settings.parser, PARSER_ACCEPTED, error
-            ) from error
-        # A subclass that overrides allowed() is treated like a third-party parser.
-        kind = type(probe)
-        self._is_ours = issubclass(kind, RfcRobotParser) and kind.allowed is RfcRobotParser.allowed
-        if not self._is_ours:
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            text = "ROBOTSTXT_PARSER is %s, so decisions do not include a rule or line"
-            logger.info(text, name, extra={"spider": crawler.spider})
-
-    def parse(self, body: bytes, origin: Origin) -> ParsedRobots:
-        """Parse a site's file. Any exception from a third-party parser is raised."""
-        settings = self._settings
-        gemini = gemini_file(body, settings, origin.scheme)
-        # A third-party parser gets the converted file, without the newline that it starts with.
-        text = body if gemini is None else gemini.content.data[1:]
-        parser: Any
-        if self._parser is RfcRobotParser:  # its from_crawler would read the setting for every file
-            parser = RfcRobotParser(text, max_size=settings.max_size)
-        else:
-            parser = build_from_crawler(self._parser, self._crawler, text)
-        digest = ""
-        if settings.report or settings.archive:
-            digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
-        size = len(body)
-        if not self._is_ours:
-            return ParsedRobots(parser, None, own_delay=True, size=size, digest=digest)
-        if gemini is not None:
-            parser.robots = gemini
-        # A subclass may override just this method.
-        own_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
-        return ParsedRobots(parser, parser.robots, own_delay, size, size > LARGE, digest)
-
-    def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Create an origin's policy from a cache entry, parsing its file."""
-        validity = entry.validity
-        cause = entry.cause
-        file = None
-        if entry.body is not None:
-            try:
-                file = self.parse(entry.body, origin)
-            except Exception as error:  # an unreadable file must not allow everything
-                name = type(error).__name__
-                cause = f"ROBOTSTXT_PARSER raised {name}"
-                if name not in self._failures:  # a broken parser fails on many sites
-                    self._failures.add(name)
-                    text = "ROBOTSTXT_PARSER failed on %s, which counts as unreachable"
-                    logger.exception(text, origin.robots_url)
-                validity = Validity(
-                    Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
-                )
-        return OriginPolicy(
-            origin,
-            validity,
-            entry.status,
-            cause,
-            file,
-            self._agent,
-            entry.fetched,
-            entry.for_all_routes,
-        )
-
-    async def prepared_policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Create an origin's policy, and prepare a large file for the crawl's own agent.
-
-        Otherwise a site's first page could block the event loop for a second.
-        """
-        robots = self.policy(origin, entry)
-        file = robots.file
-        if file is not None and file.large:
-            try:
-                agent = self._agent()
-            except Exception:  # noqa: BLE001 - raised again when a page is checked
-                agent = NO_AGENT
-            await self.prepare(file, agent)
-        return robots
-
-    async def prepare(self, file: ParsedRobots, agent: Agent) -> None:
-        """Prepare a large file for an agent on a thread, unless the crawl is closing."""
-
-        def prepare() -> None:
-            # It may have been prepared for another request in the meantime.
-            if file.needs_thread(agent) and not _scrapy.is_closing(self._crawler):
-                file.prepare(agent)
-
-        with contextlib.suppress(TimeoutError):  # the next request for the site will wait again
-            await self._threads.call(prepare, limit=_PATIENCE)
-
-    def stop(self) -> None:
-        """Stop the thread."""
-        self._threads.stop()
-
-
-def gemini_file(body: bytes, settings: Settings, scheme: str) -> RobotsTxt | None:
-    """Parse a file using Gemini's rules if they apply to the scheme. Otherwise return `None`."""
-    known = settings.schemes.get(scheme)
-    if known is None or known.rules is not Dialect.GEMINI:
-        return None
-    from scrapy_robots_rfc.core.gemini import GeminiFile  # noqa: PLC0415 - few crawls need it
-
-    return GeminiFile(body, max_size=settings.max_size)

@@ -100,6 +100,10 @@ class PendingFetch:
         self.waiters.append(waiter)
         return await waiter
 
+    def can_use(self, copy: CacheEntry) -> bool:
+        """Return whether a copy applies to the fetch's route."""
+        return self.route is None or copy.for_all_routes
+
     def changes(self, outcome: Outcome) -> bool:
         """Return whether an outcome differs from the one before the fetch."""
         before = self.validity_before
@@ -142,6 +146,7 @@ class PendingFetches:
         # yet, and the other is for further attempts.
         self._new: deque[Callable[[], object]] = deque()
         self._retries: deque[Callable[[], object]] = deque()
+        # Number of functions called so far. Every fourth one is from `_retries`.
         self._admitted = 0
 
     # Starting and ending fetches.
@@ -153,7 +158,10 @@ class PendingFetches:
     def begin(
         self, origin: Origin, route: Hashable, get: Get, source: Request | None = None
     ) -> PendingFetch:
-        """Start a fetch. It is counted immediately, even if that exceeds the maximum."""
+        """Start a fetch, and count it even if that exceeds the maximum.
+
+        The scheduler checks `has_room` first. A spider that needs a file never waits for room.
+        """
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self._pending[origin] = fetch
         self._counted.add(fetch)
@@ -191,7 +199,7 @@ class PendingFetches:
             self.leave(fetch)
 
     def cancel_all(self) -> None:
-        """The crawl is ending, so finish all fetches without returning a policy."""
+        """End all fetches without a policy, because the crawl is ending."""
         self._new.clear()
         self._retries.clear()
         for fetch in list(self._pending.values()):
@@ -213,6 +221,7 @@ class PendingFetches:
     async def enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next attempt, then count the fetch again."""
         _raise_if_ended(fetch)
+        # Don't overtake others that are waiting for room.
         if self.has_room() and not self._new and not self._retries:
             self._counted.add(fetch)
             return
@@ -287,6 +296,9 @@ class PendingFetches:
     def tick(self) -> None:
         """Interrupt attempts that take too long, and end all fetches when the crawl ends.
 
+        If others are waiting for room, cut a slow attempt short for each of them, but only once per
+        fetch, so that a slow site gets the full timeout in the end.
+
         Called every `TICK` seconds. Time spent in a downloader slot's queue, or waiting for the
         site's turn, doesn't count. Usually the download handler times out first.
         """
@@ -328,14 +340,14 @@ def max_fetches(crawler: Crawler) -> int:
     """Return the maximum number of concurrent fetches for a crawl.
 
     If pages and robots.txt files share connections, a quarter of them are reserved for pages.
-    Otherwise, fetches may use up to a quarter of the file descriptors.
+    Otherwise, each fetch opens its own connection. These may use a quarter of the file descriptors.
     """
-    concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
+    concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")  # 0 means no limit
     limits = [MAX_FETCHES]
-    if not concurrent_requests:  # no limit
-        limits.append(descriptor_limit() // 4)
-    elif _scrapy.has_small_pool(crawler):
+    if concurrent_requests:
+        limits.append(_FETCHES_PER_REQUEST * concurrent_requests)
+    if concurrent_requests and _scrapy.has_small_pool(crawler):
         limits.append(3 * concurrent_requests // 4)
     else:
-        limits += [_FETCHES_PER_REQUEST * concurrent_requests, descriptor_limit() // 4]
+        limits.append(descriptor_limit() // 4)
     return max(1, min(limits))

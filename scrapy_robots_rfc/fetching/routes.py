@@ -5,7 +5,7 @@ may be at fault, so the failure only affects requests that use the same route.
 """
 
 import re
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 from urllib.request import getproxies
 
 from scrapy.crawler import Crawler
@@ -13,7 +13,7 @@ from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.http import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc.policy.access import Local, Unreachable
+from scrapy_robots_rfc.policy.access import Access, Local, Unreachable
 
 #: A request's FTP account or its proxy, including credentials because a gateway may route each user
 #: differently. `None` if the request has neither, or if a later middleware picks the proxy.
@@ -39,7 +39,7 @@ class Routes:
         """
         route = None if request is None else self._of(request)
         if route is not None:
-            self.are_used = True
+            self.are_used = True  # from now on, `RobotsService.is_known` has to consider routes
         return route
 
     def _of(self, request: Request) -> Route:
@@ -50,7 +50,8 @@ class Routes:
             return f"{request.meta['ftp_user']} {request.meta.get('ftp_password')}"
         if "proxy" not in request.meta and self._has_environment_proxy:
             # Find out which proxy Scrapy's own method takes from the environment for this URL, even
-            # if the middleware is a subclass that replaces the method.
+            # if the middleware is a subclass that replaces the method. It adds the proxy to the
+            # request, so call it with a new one.
             middleware = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
             request = Request(request.url)
             if middleware is not None:
@@ -80,14 +81,19 @@ def proxy_of(request: Request | None) -> str | None:
 def with_route(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
     """Return a request's failure, marked as a route failure if the request has a route.
 
-    The site can't be blamed if the request used a proxy or an FTP account.
+    The site can't be blamed if the request used a proxy or an FTP account. `Local` never blames it.
     """
     if request is None or isinstance(access, Local):
         return access
     proxy = proxy_of(request)
     if proxy is not None:
         cause = f"{access.cause}, through proxy {proxy}"
-        return access._replace(cause=cause, route=True)
+        return access._replace(cause=cause, route_failed=True)
     if has_account(request):
-        return access._replace(route=True)
+        return access._replace(route_failed=True)
     return access
+
+
+def is_route_failure(access: Access | None) -> TypeGuard[Local | Unreachable]:
+    """Return whether an attempt failed because of its route or the crawl, not the site."""
+    return isinstance(access, Local | Unreachable) and access.route_failed

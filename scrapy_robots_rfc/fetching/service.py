@@ -12,8 +12,9 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.fetch import Fetcher
-from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.fetching.sources import HttpCache, Source
 from scrapy_robots_rfc.leaves import SOURCES, load_needed
@@ -42,7 +43,7 @@ class RobotsService:
         self._runtime = Runtime()
         #: Parses files.
         self.files: FileReader = FileReader(crawler, settings, crawl.default_agent)
-        # Read local files before opening a store.
+        # Read local files before opening a store, which would stay open if one can't be read.
         self._sources: list[Source] = [
             source(crawler, settings, self.files.parse, crawl.default_agent)
             for source in load_needed(SOURCES, settings)
@@ -134,10 +135,10 @@ class RobotsService:
         :param stale_for: accept a file that was known this many seconds ago.
         :param counted: whether to count this lookup in the stats.
         """
-        if self._sources:
-            exception = self.exception_of(origin)
-            if exception is not None:
-                return exception
+        if self._sources:  # most crawls have none
+            user_policy = self.user_policy_of(origin)
+            if user_policy is not None:
+                return user_policy
         time = self._runtime.clock() - stale_for
         robots: OriginPolicy | None = self.memory.get(origin)
         # While a policy for all routes is known, the request's route doesn't matter.
@@ -179,8 +180,8 @@ class RobotsService:
             return failure
         return robots
 
-    def exception_of(self, origin: Origin) -> OriginPolicy | None:
-        """Return an origin's policy if the user made an exception for it, or `None`."""
+    def user_policy_of(self, origin: Origin) -> OriginPolicy | None:
+        """Return an origin's policy from ROBOTS_EXEMPT or ROBOTS_OVERRIDES, or `None`."""
         for source in self._sources:
             robots = source.robots(origin)
             if robots is not None:
@@ -194,9 +195,10 @@ class RobotsService:
 
         :param request: the request that needs the file. Its route is used. May be `None`.
         """
-        exception = self.exception_of(origin)
-        if exception is not None or _scrapy.is_closing(self._crawler):
-            return PendingFetch(origin, has_ended=True, policy=exception)
+        user_policy = self.user_policy_of(origin)
+        # Fetch nothing if the user has set a policy, or if the crawl is closing.
+        if user_policy is not None or _scrapy.is_closing(self._crawler):
+            return PendingFetch(origin, has_ended=True, policy=user_policy)
         fetch = self.pending.get(origin)
         if fetch is not None:
             self._count(stats.WAITS)

@@ -25,7 +25,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 # Headers that describe the transfer, so they don't match the decoded body that is stored.
 _TRANSFER_HEADERS = (b"Content-Encoding", b"Content-Length", b"Transfer-Encoding")
-# Headers to keep from a stored response. Headers about its age would trigger another fetch.
+# Headers to keep from a stored response.
 _FILE_HEADERS = ("Content-Encoding", "Location")
 
 
@@ -66,7 +66,7 @@ class HttpCache:
         :param body: the decoded body of the response.
         """
         status = self._settings.schemes[url.partition(":")[0]].http_status(response.status)
-        # With these, or with a 5xx, it remains unknown whether the site has a file.
+        # These statuses, and 5xx, don't tell whether the site has a file.
         tells_nothing = status in (304, PROXY_REFUSES, *self._settings.unreachable_statuses)
         if self._policy_and_storage is None or tells_nothing or not 200 <= status < 500:
             return
@@ -106,6 +106,7 @@ class HttpCache:
             return None
         stored_at = request.meta.get("cache_timestamp")  # set by the storage
         self._note_age(url, stored_at)
+        # Drop the headers about its age, which would trigger another fetch.
         headers = {name: response.headers.getlist(name) for name in _FILE_HEADERS}
         return response.replace(headers=headers)
 

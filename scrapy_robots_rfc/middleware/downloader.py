@@ -152,7 +152,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         But that must not cause a request to be sent to the site. Sites with ROBOTS_EXEMPT or
         ROBOTS_OVERRIDES don't need a fetch.
         """
-        if self.service.exception_of(origin) is not None:
+        if self.service.user_policy_of(origin) is not None:
             return None
         return self.service.http_cache.offline_problem(request)
 

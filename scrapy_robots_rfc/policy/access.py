@@ -85,14 +85,14 @@ class Unreachable(NamedTuple):
     :param retry_after: the Retry-After delay in seconds, or `None` if the server did not send one.
     :param hopeless: True if retrying right away is pointless, for example because the host does not
         exist.
-    :param route: True if the proxy or account failed rather than the site.
+    :param route_failed: True if the proxy or account failed rather than the site.
     """
 
     status: int | None
     cause: str
     retry_after: float | None = None
     hopeless: bool = False
-    route: bool = False
+    route_failed: bool = False
     outcome: Outcome = Outcome.UNREACHABLE
 
 
@@ -104,7 +104,7 @@ class Local(NamedTuple):
     :param error: the exception, if its traceback is useful.
     :param shortage: True if the machine ran out of file descriptors, ports or memory, so that a
         later attempt may succeed.
-    :param route: see `Unreachable`.
+    :param route_failed: always True, because the failure isn't the site's.
     """
 
     cause: str
@@ -112,7 +112,7 @@ class Local(NamedTuple):
     error: Exception | None = None
     shortage: bool = False
     status: None = None
-    route: bool = True
+    route_failed: bool = True
     outcome: Outcome = Outcome.LOCAL
 
 
@@ -171,7 +171,7 @@ class FetchStep(NamedTuple):
             return Successful(status, cached)  # the cached file is still valid (RFC 9111, 4.3.3)
         if http_status == PROXY_REFUSES:
             cause = "407 Proxy Authentication Required"
-            return Unreachable(status, cause, hopeless=True, route=True)  # the proxy failed
+            return Unreachable(status, cause, hopeless=True, route_failed=True)  # the proxy failed
         # A 304 response to an unconditional request means that the file exists, but its rules are
         # unknown.
         if http_status == 304 or http_status in unreachable_statuses:

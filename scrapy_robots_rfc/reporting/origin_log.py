@@ -13,7 +13,8 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import join_items
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
-from scrapy_robots_rfc.policy.access import Access, Local, Outcome, Unreachable
+from scrapy_robots_rfc.fetching.routes import is_route_failure
+from scrapy_robots_rfc.policy.access import Access, Local, Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound
 from scrapy_robots_rfc.reporting import site_log
@@ -96,7 +97,7 @@ class OriginLog:
         delays: Sequence[float],
     ) -> None:
         """Log the result of an attempt. After the last attempt, count the origin's outcome."""
-        of_route = isinstance(access, Local | Unreachable) and access.route
+        of_route = is_route_failure(access)
         is_unreachable = robots.validity.unreachable_since is not None
         if isinstance(access, Local):
             self._local_failure(robots, access)

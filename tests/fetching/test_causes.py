@@ -96,7 +96,7 @@ def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
 )
 def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: str) -> None:
     """An exception for a refused CONNECT is recognised by its name, and its status is found."""
-    assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route=True)
+    assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route_failed=True)
 
 
 @pytest.mark.parametrize(

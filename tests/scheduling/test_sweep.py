@@ -11,7 +11,8 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.fetching.parsed import FileReader, OriginPolicy
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
