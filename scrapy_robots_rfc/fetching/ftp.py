@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from scrapy import Request
+from scrapy.core.downloader.handlers.ftp import FTPDownloadHandler
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -24,9 +25,9 @@ _MAX_REPLIES = 65_536
 
 def adapt(handler: Any, settings: BaseSettings, mark: str, limit: int) -> None:  # noqa: ANN401
     """Make Scrapy's handler fetch our files with `retrieve`. Leave other handlers unchanged."""
-    # Scrapy's own method, which a third-party subclass may inherit or replace.
+    # Subclasses that inherit the method are adapted, too, but not those with a method of their own.
     method = getattr(type(handler), "download_request", None)
-    if getattr(method, "__qualname__", "") != "FTPDownloadHandler.download_request":
+    if method is not FTPDownloadHandler.download_request:
         return
     download_page = handler.download_request
 
@@ -72,9 +73,9 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         done.addTimeout(seconds, reactor, _timeout)
         await maybe_deferred_to_future(done)
     except FTPError as error:
-        # If an earlier command failed, such as the login, Twisted wraps its exception in another.
+        # If an earlier command failed, such as the login, the last argument is its `Failure`.
         reason = getattr(error.args[-1] if error.args else None, "value", error)
-        if not isinstance(reason, CommandFailed | BadResponse):
+        if not isinstance(reason, CommandFailed | BadResponse):  # not a reply of the server
             raise reason from error
         *earlier_lines, line = map(str, reason.args[0])
         # A reply such as "150 Opening" means that the transfer is starting (RFC 959, 5.4).
@@ -112,7 +113,7 @@ def _new_client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa
         nonlocal total_size
         total_size += len(data)
         if total_size > _MAX_REPLIES:
-            client.transport.abortConnection()
+            client.transport.abortConnection()  # `retrieve` then fails, whatever these data are
         handle_replies(data)
 
     client.dataReceived = handle_limited
