@@ -110,7 +110,8 @@ class RobotsService:
         :param url: same as for `robots`, which raises the same errors.
         """
         robots = await self.robots(url)
-        return sitemap_urls(robots.sitemaps[:_MAX_SITEMAPS], robots.origin.robots_url)
+        values, schemes = robots.sitemaps[:_MAX_SITEMAPS], self._settings.schemes
+        return sitemap_urls(values, robots.origin.robots_url, schemes)
 
     def cached(self, origin: Origin) -> OriginPolicy | None:
         """Return an origin's policy if its robots.txt is in memory and fresh, or `None`."""

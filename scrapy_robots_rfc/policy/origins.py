@@ -310,7 +310,9 @@ def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     return Origin(site.scheme, site.host, site.port)
 
 
-def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
+def sitemap_urls(
+    values: Iterable[str], base: str, schemes: Mapping[str, Scheme] = SCHEMES
+) -> list[str]:
     """Return the absolute URLs of sitemaps, without duplicates.
 
     The scheme must be http, https or the scheme of the robots.txt file, so a URL such as
@@ -318,6 +320,7 @@ def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
 
     :param values: the values of the Sitemap records, which may be malformed.
     :param base: the URL of the robots.txt file, which relative values are resolved against.
+    :param schemes: the accepted schemes.
     """
     urls = dict[str, None]()
     for value in values:
@@ -325,7 +328,7 @@ def sitemap_urls(values: Iterable[str], base: str) -> list[str]:
             url = join_url(base, value)
         except ValueError:  # for example, it has brackets but no IPv6 address
             continue
-        origin = Origin.of(url)
+        origin = Origin.of(url, schemes)
         if origin is not None and origin.scheme in ("http", "https", base.partition(":")[0]):
             urls[url] = None
     return list(urls)

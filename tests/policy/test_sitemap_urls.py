@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from scrapy import Request
 
 from scrapy_robots_rfc import RobotsTxt
-from scrapy_robots_rfc.policy.origins import sitemap_urls
+from scrapy_robots_rfc.policy.origins import SCHEMES, Scheme, sitemap_urls
 
 
 def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
@@ -24,6 +24,13 @@ def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
         "gemini://b.example/s.xml",
         "https://b.example/s.xml",
     ]
+
+
+def test_scheme_that_a_user_added() -> None:
+    """A file with a scheme from ROBOTS_SCHEMES may name sitemaps in it, too."""
+    schemes = {**SCHEMES, "web": Scheme(8080)}
+    found = sitemap_urls(["/s.xml", "other://b.example/s.xml"], "web://a.example/r", schemes)
+    assert found == ["web://a.example/s.xml"]
 
 
 @pytest.mark.parametrize(
