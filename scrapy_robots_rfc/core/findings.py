@@ -217,6 +217,7 @@ def explain(robots: RobotsTxt, url: str, tokens: Sequence[str]) -> Explanation:
     :param tokens: product tokens in order of preference.
     """
     crawler_tokens = deciding_tokens(robots, url, tokens)
+    # Without a key, there are no groups, so no rule matches.
     token, key = robots.select_group(crawler_tokens) or (None, None)
     lines, all_groups = _lines_and_groups(robots)
     groups = tuple(group for group in all_groups if key in keys_of(group))

@@ -139,6 +139,18 @@ class Content(NamedTuple):
     encoding: str
 
 
+def _as_utf8(data: bytes) -> tuple[bytes, str]:
+    """Convert UTF-16 and UTF-32 to UTF-8.
+
+    :returns: the converted data and its encoding, or the same data and an empty string if it does
+        not start with a byte order mark for UTF-16 or UTF-32.
+    """
+    for mark, encoding in _WIDE_MARKS.items():
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace").encode(), encoding
+    return data, ""
+
+
 def content_of(body: bytes, max_size: int) -> Content:
     """Decode and normalize a file, dropping everything after the last full line within the limit.
 
@@ -146,14 +158,9 @@ def content_of(body: bytes, max_size: int) -> Content:
     :param max_size: the limit in bytes.
     """
     data = body[:max_size]
-    truncated = len(data) < len(body)
     size = len(data)
-    encoding = ""
-    for mark, wide_encoding in _WIDE_MARKS.items():
-        if data.startswith(mark):
-            encoding = wide_encoding
-            data = data[len(mark) :].decode(encoding, "replace").encode()
-            break
+    truncated = size < len(body)
+    data, encoding = _as_utf8(data)
     # A line that is cut off may mean something else, such as `Disallow: /` for `Disallow: /a`, so
     # drop it. In UTF-16 and UTF-32, we cannot tell whether the limit falls between two lines.
     drop_last_line = truncated and (encoding != "" or body[max_size] not in b"\n\r")

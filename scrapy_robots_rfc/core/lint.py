@@ -187,7 +187,7 @@ def _check_record(line: Line) -> Iterator[Finding]:
     elif line.key == "visit-time" and parse_window(line.value) is None:
         effect, example = "ignored, because it is not a valid time window", "Visit-time: 0600-0845"
         yield _make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
-    elif line.key == "visit-time":  # valid, but there is nothing to correct
+    elif line.key == "visit-time":  # it is valid, so there is nothing to correct
         yield _make_finding(Code.NOT_OBEYED, line, effect="ignored by this crawler", meant="")
     elif line.key == "noindex":
         effect = "ignored by this crawler, Google and Bing; no crawler is known to support it"
@@ -279,8 +279,8 @@ def _check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> It
 
 
 def _check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
-    """Check the name in each user-agent line, and whether its token is in an earlier group."""
-    # Token -> the first full name with it, its line number, and its group.
+    """Check the name in each user-agent line, and whether another group has the same token."""
+    # Token -> the first full name with this token, the number of its line, and its group.
     first_with_token: dict[str, tuple[str, int, Group]] = {}
     for group in groups:
         agents = _agents_in(group, lines)
