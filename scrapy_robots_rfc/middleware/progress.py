@@ -84,21 +84,18 @@ class Progress:
 
         :returns: True if a line was logged.
         """
-        # Count the requests in the middleware, and then those in the scheduler.
-        count = len(self.waiting)
-        origins = set(self.waiting.values())
-        oldest = None
-        for queued, fetch in self._gate.fetches():
-            count += queued
-            origins.add(fetch.origin)
-            if oldest is None or fetch.since < oldest.since:
-                oldest = fetch
+        # Count each site's requests in the middleware, and then those in the scheduler.
+        waiting = Counter(self.waiting.values())
+        for origin, queued in self._gate.fetching():
+            waiting[origin] += queued
+        fetches = filter(None, map(self._gate.fetch_of, waiting))
+        oldest = min(fetches, key=lambda fetch: fetch.since, default=None)
         if oldest is None or now - oldest.since < MIN_WAIT:
             return False
         self._log(
             "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
-            pluralize(count, "request"),
-            pluralize(len(origins), "site"),
+            pluralize(waiting.total(), "request"),
+            pluralize(len(waiting), "site"),
             oldest.origin,
             now - oldest.since,
         )

@@ -287,17 +287,18 @@ class Gate:
 
     # For logging.
 
-    def fetches(self) -> Iterator[tuple[int, PendingFetch]]:
-        """Yield each fetch that queued requests are waiting for, and the number of requests."""
-        if self._service is None:
-            return
+    def fetching(self) -> Iterator[tuple[Origin, int]]:
+        """Yield each origin whose queued requests are waiting for a fetch, and their number."""
         for origin, queued_origin in self.origins.items():
             # Check the state first, because there may be many origins, but few are in this state.
             if queued_origin.state is not State.FETCHING or origin is None:
                 continue
-            fetch = self._service.pending.get(origin)
-            if fetch is not None and queued_origin.size:
-                yield queued_origin.size, fetch
+            if queued_origin.size:
+                yield origin, queued_origin.size
+
+    def fetch_of(self, origin: Origin) -> PendingFetch | None:
+        """Return the fetch of an origin's robots.txt, or `None` if there is none."""
+        return None if self._service is None else self._service.pending.get(origin)
 
     def paced(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a turn, and their number."""

@@ -151,6 +151,38 @@ async def test_few_fetches_at_once() -> None:
     assert fetched(result) == 17
 
 
+def open_when_logged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return an event that is set by the first line about requests waiting for robots.txt."""
+    gate = threading.Event()
+    log = progress.logger.info
+
+    def info(text: str, *arguments: Any, **options: Any) -> None:
+        log(text, *arguments, **options)
+        if "for the robots.txt of" in text:
+            gate.set()
+
+    monkeypatch.setattr(progress.logger, "info", info)
+    monkeypatch.setattr(progress, "MIN_WAIT", 0.01)
+    return gate
+
+
+@in_every_runtime
+async def test_log_lines_without_our_queue(
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests that wait in the middleware are in the log, too."""
+    site.replies["/robots.txt"] = robots("", gate=open_when_logged(monkeypatch))
+    settings = {
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+        "LOGSTATS_INTERVAL": 0.02,
+        "CLOSESPIDER_TIMEOUT": 20,
+    }
+    result = await crawl(urls(site, 3), settings)
+    assert fetched(result) == 3
+    # The first line may count one request.
+    assert re.search(r"\d requests? waiting for the robots.txt of 1 site \(longest: ", caplog.text)
+
+
 @in_every_runtime
 async def test_log_lines_about_waiting_requests(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -159,21 +191,11 @@ async def test_log_lines_about_waiting_requests(
 
     With LOGSTATS_INTERVAL = 0, there are none.
     """
-    gate = threading.Event()
-
-    class Heard(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if "for the robots.txt of" in record.getMessage():
-                gate.set()
-
-    heard = Heard()
-    progress.logger.addHandler(heard)
-    monkeypatch.setattr(progress, "MIN_WAIT", 0.01)
+    gate = open_when_logged(monkeypatch)
     site.replies["/robots.txt"] = robots(FORBID_ALL, gate=gate)
     other.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {3.2 * TICK}\n")
     pages = [*urls(site, 3), *urls(other, 3)]
     await crawl(pages, {"LOGSTATS_INTERVAL": 0.02})
-    progress.logger.removeHandler(heard)
     lines = {re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in records(caplog, logging.INFO)}
     turn = "waiting for their Crawl-delay or Request-rate; the last will start by N"
     assert {
