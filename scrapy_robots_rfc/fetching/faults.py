@@ -199,7 +199,7 @@ def _shortage(error: BaseException) -> Local | None:
         return _NO_MEMORY
     # Twisted's exceptions aren't subclasses of OSError. They have `osError` instead of `errno`.
     code = getattr(error, "osError", getattr(error, "errno", None))
-    if type(error).__name__ == "DNSLookupError":  # Twisted's resolver only puts it in the message
+    if type(error).__name__ == "DNSLookupError":  # Twisted only puts the number in the message
         in_text = _ERRNO_TEXT.search(message_of(error))
         code = int(in_text[1]) if in_text else None
     result = _RESULT_BY_ERRNO.get(code) if isinstance(code, int) else None

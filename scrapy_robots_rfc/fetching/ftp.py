@@ -73,11 +73,12 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
         done.addTimeout(seconds, reactor, _timeout)
         await maybe_deferred_to_future(done)
     except FTPError as error:
-        # If an earlier command failed, such as the login, the last argument is its `Failure`.
-        reason = getattr(error.args[-1] if error.args else None, "value", error)
-        if not isinstance(reason, CommandFailed | BadResponse):  # not a reply of the server
+        # If an earlier command failed, such as the login, `error` contains the `Failure` of it.
+        last = error.args[-1] if error.args else None
+        reason: Any = last.value if isinstance(last, Failure) else error
+        if not isinstance(reason, CommandFailed | BadResponse):  # not a reply from the server
             raise reason from error
-        *earlier_lines, line = map(str, reason.args[0])
+        *earlier_lines, line = map(str, reason.args[0])  # the lines of the reply
         # A reply such as "150 Opening" means that the transfer is starting (RFC 959, 5.4).
         has_begun = file.body or any(re.match(r"1\d\d[ -]", text) for text in earlier_lines)
         is_retrieval = reason is error  # rather than an earlier command
@@ -113,7 +114,7 @@ def _new_client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa
         nonlocal total_size
         total_size += len(data)
         if total_size > _MAX_REPLIES:
-            client.transport.abortConnection()  # `retrieve` then fails, whatever these data are
+            client.transport.abortConnection()  # so these data are the last
         handle_replies(data)
 
     client.dataReceived = handle_limited

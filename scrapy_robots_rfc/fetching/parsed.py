@@ -236,9 +236,9 @@ class OriginPolicy:
             return self._without_file(url)
         decision = self.file.decide(url, agent)
         if decision.allowed:
-            # A server may resolve `..` first, for example, so both URLs must be allowed. Nearly all
-            # http URLs have only one reading, so do a quick check for dot segments and for ftp URLs
-            # ("ftp:" sorts before "g", and "http:" after it).
+            # The handler or server may use another URL instead, for example by resolving `..`. Then
+            # both must be allowed. Nearly all http URLs have only one reading, so do a quick check
+            # for dot segments and for ftp URLs ("ftp:" sorts before "g", and "http:" after it).
             may_have_two = "/." in url or "%2" in url or url < "g"
             other = other_reading(url) if may_have_two else None
             if other is not None:

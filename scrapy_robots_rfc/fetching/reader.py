@@ -131,13 +131,13 @@ class FileReader:
     async def prepare(self, file: ParsedRobots, agent: Agent) -> None:
         """Prepare a large file for an agent on a thread, unless the crawl is closing."""
 
-        def prepare() -> None:
-            # It may have been prepared for another request in the meantime.
+        def prepare_if_needed() -> None:
+            # The file may have been prepared for another request in the meantime.
             if file.needs_thread(agent) and not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
         with contextlib.suppress(TimeoutError):  # the next request for the site will wait again
-            await self._threads.call(prepare, limit=_PATIENCE)
+            await self._threads.call(prepare_if_needed, limit=_PATIENCE)
 
     def stop(self) -> None:
         """Stop the thread."""

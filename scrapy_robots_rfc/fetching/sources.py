@@ -127,9 +127,9 @@ class HttpCache:
 
         :param stored_at: when it was stored, as a Unix timestamp, or `None` before Scrapy 2.19.
         """
-        max_age = self._settings.cache_max_age
-        is_old = stored_at is not None and self._runtime.date() - stored_at > max_age
-        if stored_at is not None and is_old and not self._logged_old:
+        if stored_at is None or self._logged_old:
+            return
+        if self._runtime.date() - stored_at > self._settings.cache_max_age:
             self._logged_old = True
             logger.info(
                 "%s in the HTTP cache was stored on %s. It is used regardless of its age, because"
