@@ -87,7 +87,14 @@ async def order(
 # test_order_law.py has each kind of queue with every order of events.
 @pytest.mark.parametrize(
     ("kind", "seconds"),
-    [("default", 0), ("disk", 0.02), ("priorities", 0.3), ("default", 0.3), ("fifo", 1.6)],
+    [
+        ("default", 0),
+        ("disk", 0.02),
+        ("priorities", 0.3),
+        ("default", 0.3),
+        ("fifo", 1.6),
+        ("default", 5),
+    ],
 )
 @ensureDeferred
 async def test_one_at_a_time(kind: str, seconds: float, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from scrapy.utils.test import get_crawler
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Pages, close_when, crawl, records
 from tests.support.schedulers import Own
-from tests.support.site import Site, redirect, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, before, fetched, gaps, urls
+from tests.support.site import Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -109,23 +109,30 @@ async def test_turn_of_the_only_request(site: Clocked, around: dict[str, Any]) -
     assert max(gaps(site)) < 10 * DELAY
 
 
+def opening(gate: threading.Event, others: list[str]) -> type[Pages]:
+    """Return a spider that sets an event when all pages of another site were fetched."""
+
+    class Opens(Pages):
+        def parse(self, response: Any, **_: Any) -> Any:
+            super().parse(response)
+            if self.outcomes.keys() >= set(others):
+                gate.set()
+
+    return Opens
+
+
 @pytest.mark.reactor
 @ensureDeferred
 async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
     """A hanging robots.txt delays no page of another site, and its pages follow."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
-
-    class Opens(Pages):
-        def parse(self, response: Any, **_: Any) -> Any:
-            super().parse(response)
-            if len(self.outcomes) == 20:
-                gate.set()
-
-    pages = [*urls(site, 20), *urls(other, 20), *urls(site, 40)[20:]]
-    result = await crawl(pages, {**around, "CONCURRENT_REQUESTS": 2}, spider=Opens)
+    others = urls(other, 20)
+    pages = [*urls(site, 20), *others, *urls(site, 40)[20:]]
+    settings = {**around, "CONCURRENT_REQUESTS": 2}
+    result = await crawl(pages, settings, spider=opening(gate, others))
     assert fetched(result) == 60
-    assert set(list(result.outcomes)[:20]) == set(urls(other, 20))
+    assert set(list(result.outcomes)[:20]) == set(others)
     assert result.stat("allowed") == 60
 
 
@@ -133,11 +140,13 @@ async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, 
 @ensureDeferred
 async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
     """A paced site has its interval, and delays no other site."""
-    site.replies["/robots.txt"] = PACED
-    result = await crawl([*urls(site, 4), *urls(other, 20)], {**around, "CONCURRENT_REQUESTS": 2})
+    gate, others = threading.Event(), urls(other, 20)
+    site.replies |= {"/robots.txt": PACED, "/0": Reply(gate=gate)}
+    settings = {**around, "CONCURRENT_REQUESTS": 2}
+    result = await crawl([*urls(site, 4), *others], settings, spider=opening(gate, others))
     assert fetched(result) == 24
     assert min(gaps(site)) >= DELAY
-    assert before(other, site) >= 15
+    assert set(list(result.outcomes)[:20]) == set(others)
     assert result.stat("allowed") == 24
 
 
