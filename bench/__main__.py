@@ -37,8 +37,7 @@ def show_hosts(count: int) -> None:
     """Print the memory of robots.txt in crawls of many hosts."""
     rows = []
     for name, kib in kib_per_host(count).items():
-        goal = HOSTS.get(name)
-        rows.append([name, f"{kib:.2f}", "" if goal is None else f"{goal}"])
+        rows.append([name, f"{kib:.2f}", f"{HOSTS.get(name, '')}"])
     title = f"Memory of robots.txt in a crawl of {count:,} hosts"
     print(table(title, ["", "KiB per host", "goal"], rows), flush=True)
 
@@ -47,9 +46,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     add = parser.add_argument
-    add("--files", type=int, default=200, help="number of generated files")
-    add("--corpus", type=Path, metavar="DIR", help="use the .txt files of a folder instead")
-    add("--repeat", type=int, default=4, help="repetitions, of which the fastest counts")
+    add("--corpus", type=Path, metavar="DIR", help="use the .txt files of a folder")
     add("--hosts", type=int, help="by default 10,000, or 100,000 with --all; 0 skips these crawls")
     add("--all", action="store_true", help="also run the other benchmarks")
     add("--quick", action="store_true", help="with --all: run them with small sizes")
@@ -58,24 +55,21 @@ def main() -> None:
     load = os.getloadavg()[0]
     print(f"CPython {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f}")
     urls = max(LIVES)
-    many = (
-        in_folder(options.corpus, urls) if options.corpus else generated(options.files, urls=urls)
-    )
+    many = in_folder(options.corpus, urls) if options.corpus else generated(200, urls=urls)
     few = [replace(file, urls=file.urls[:URLS]) for file in many]
     peers = installed(OURS, CORE, PROTEGO, GOOGLE, URLLIB, RERP)
     show_verdicts(peers, few)
-    show_lives([peer for peer in peers if peer.name != RERP], many, options.repeat)
+    show_lives([peer for peer in peers if peer.name != RERP], many)
     is_long = options.all and not options.quick
     hosts = (100_000 if is_long else 10_000) if options.hosts is None else options.hosts
     if hosts:
         show_hosts(hosts)
-    for module, quick in OTHERS.items():
-        arguments = quick.split() if options.quick else []
-        command = ["-m", module, *arguments]
-        if options.all:
+    if options.all:
+        for module, quick in OTHERS.items():
+            command = ["-m", module, *(quick.split() if options.quick else ())]
             print(f"\npython {' '.join(command)}", flush=True)
             subprocess.run([sys.executable, *command], check=False)
-    if not options.all:
+    else:
         print(f"\nOther benchmarks (make bench ARGS=--all runs them): {', '.join(OTHERS)}")
 
 

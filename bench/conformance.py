@@ -121,8 +121,10 @@ def measure(asked: Sequence[Question]) -> tuple[Record, list[Difference]]:
         for name in PUBLIC
         for difference in public_cases.compare(name, peers[name].load, files, agents)
     ]
-    counts = public_cases.counts(differences)
-    public = {name: dict(sorted(counted.items())) for name, counted in counts.items()}
+    public: dict[str, dict[str, int]] = {name: {} for name in PUBLIC}
+    for one in sorted(differences, key=lambda one: one.reason):
+        counted = public[one.parser]
+        counted[one.reason] = counted.get(one.reason, 0) + len(one.crawlers)
     count = sum(len(dict.fromkeys(file.urls)) for file in files) * len(agents)
     compared = dict.fromkeys(NAMES + PUBLIC)
     versions = {name: peers[name].version for name in compared if name != OURS}

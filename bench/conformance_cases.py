@@ -47,19 +47,31 @@ OF_GOOGLE = {
 class Question:
     """A case that any parser can decide.
 
-    :param basis: what decides the verdict. A parser that differs is wrong only if it is `RFC`.
     :param agent: the crawler's product token, or in some cases a whole User-Agent header.
     """
 
     case: Case
-    basis: str
     agent: str
+
+    @property
+    def basis(self) -> str:
+        """What decides the verdict. A parser that differs is wrong only if it is `RFC`."""
+        if self.case.basis:
+            return self.case.basis
+        names = set(self.decisions) - OF_RFC
+        if names and names <= OF_GOOGLE:
+            return GOOGLE
+        return OURS if names or self._rows <= PERMISSIONS else RFC
+
+    @property
+    def _rows(self) -> set[int]:
+        """The rows of docs/rfc9309.md that the case tests."""
+        return {row for row in self.case.clauses if isinstance(row, int)}
 
     @property
     def sections(self) -> tuple[str, ...]:
         """The sections of the RFC that the case tests."""
-        rows = [row for row in self.case.clauses if isinstance(row, int)]
-        return tuple(name for name, those in SECTIONS.items() if any(row in those for row in rows))
+        return tuple(name for name, those in SECTIONS.items() if self._rows.intersection(those))
 
     @property
     def decisions(self) -> list[str]:
@@ -93,22 +105,11 @@ class Question:
         return json.dumps(fields)
 
 
-def basis_of(case: Case) -> str:
-    """Return what decides a verdict."""
-    names = {name for name in case.clauses if isinstance(name, str)} - OF_RFC
-    rows = {row for row in case.clauses if isinstance(row, int)}
-    if case.basis:
-        return case.basis
-    if names and names <= OF_GOOGLE:
-        return GOOGLE
-    return OURS if names or rows <= PERMISSIONS else RFC
-
-
 def questions() -> list[Question]:
     """Return the cases with one agent and a URL that is text, in the order of the files."""
     asked = []
     for case in cases():
         agents = [case.asked] if isinstance(case.asked, str) else case.asked
         if len(agents) == 1 and isinstance(case.url, str):
-            asked.append(Question(case, basis_of(case), agents[0]))
+            asked.append(Question(case, agents[0]))
     return asked

@@ -94,10 +94,10 @@ class Crawl:
         self.note(request, "yielded")
         return request
 
-    def is_hit(self, part: Part, request: Request) -> bool:
-        """Return whether the middleware of a user changes a request."""
+    def is_hit(self, part: Part, request: Request, *kinds: str) -> bool:
+        """Return whether the middleware of a user, if it is of these kinds, changes a request."""
         is_page = "number" in request.meta
-        if not is_page and not part.robots:
+        if part.kind not in kinds or not (is_page or part.robots):
             return False
         key = f"{request.meta.get('number')}"
         if not is_page:
@@ -209,11 +209,8 @@ def watch(crawler: Crawler) -> None:
     """Record each push to the scheduler, each pop, and the start of the close."""
     engine: Any = crawler.engine
     scheduler: Any = engine._slot.scheduler
-    push, pop, close = (
-        scheduler.enqueue_request,
-        scheduler.next_request,
-        engine.close_spider_async,
-    )
+    push, pop = scheduler.enqueue_request, scheduler.next_request
+    close = engine.close_spider_async
 
     def enqueue_request(request: Request) -> bool:
         try:
@@ -250,9 +247,7 @@ class Meddler:
 
     def process_request(self, request: Request) -> Response | None:
         kind = self.part.kind
-        if kind not in {"raise", "ignore", "respond", "headers"}:
-            return None
-        if not CRAWL.is_hit(self.part, request):
+        if not CRAWL.is_hit(self.part, request, "raise", "ignore", "respond", "headers"):
             return None
         if kind == "headers":
             request.headers[b"Accept-Language"] = b"eo"
@@ -264,15 +259,13 @@ class Meddler:
         raise IgnoreRequest("not on the list") if kind == "ignore" else Drawn("by a middleware")
 
     def process_response(self, request: Request, response: Response) -> Response:
-        if self.part.kind == "raise-after" and CRAWL.is_hit(self.part, request):
+        if CRAWL.is_hit(self.part, request, "raise-after"):
             CRAWL.note(request, "meddled")
             raise Drawn("by a middleware")
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Response | None:  # noqa: ARG002 - Scrapy's
-        if self.part.kind != "swallow" or "number" not in request.meta:
-            return None
-        if not CRAWL.is_hit(self.part, request):
+        if "number" not in request.meta or not CRAWL.is_hit(self.part, request, "swallow"):
             return None
         return HtmlResponse(request.url, body=b"", request=request)
 
@@ -284,9 +277,7 @@ class SpiderMeddler:
 
     def process_spider_input(self, response: Response) -> None:
         request = response.request
-        if self.part.kind != "input" or request is None:
-            return
-        if CRAWL.is_hit(self.part, request):
+        if request is not None and CRAWL.is_hit(self.part, request, "input"):
             CRAWL.note(request, "meddled")
             raise Drawn("by a spider middleware")
 
@@ -295,9 +286,9 @@ class SpiderMeddler:
         response: Response,  # noqa: ARG002 - Scrapy's
         result: AsyncIterator[Any],
     ) -> AsyncIterator[Any]:
-        meddles = self.part.kind in {"output", "drop"}
         async for item in result:
-            if not (meddles and isinstance(item, Request) and CRAWL.is_hit(self.part, item)):
+            is_request = isinstance(item, Request)
+            if not (is_request and CRAWL.is_hit(self.part, item, "output", "drop")):
                 yield item
                 continue
             CRAWL.note(item, "meddled")

@@ -217,20 +217,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
     add = parser.add_argument
     add("--crawls", type=int, default=100)
-    add(
-        "--seed",
-        type=int,
-        default=9309,
-        help="of the first crawl; the next crawl has the next seed",
-    )
+    add("--seed", type=int, default=9309, help="of the first crawl; the next has the next seed")
     add("--only", type=int, metavar="SEED", help="run only this crawl, and print its events")
     add("--runtime", choices=RUNTIMES, help="of all crawls; random by default")
-    add(
-        "--without",
-        default="",
-        metavar="NAME,...",
-        help=f"leave these out: names of answers in the table, or {', '.join(COMPANY)}",
-    )
+    without_help = f"leave these out: names of answers in the table, or {', '.join(COMPANY)}"
+    add("--without", default="", metavar="NAME,...", help=without_help)
     add("--middleware", choices=MIDDLEWARES, default="ours", help="what obeys robots.txt")
     add("--jobs", type=int, default=2, help="number of crawls at a time")
     options = parser.parse_args()

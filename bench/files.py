@@ -69,18 +69,15 @@ def in_folder(folder: Path, urls: int = URLS) -> list[File]:
     return [_file(path.stem, path.read_bytes(), rng, urls) for path in sorted(folder.glob("*.txt"))]
 
 
-def _file(host: str, body: bytes, rng: random.Random, urls: int) -> File:
-    return File(host, body, _urls(host, body, rng, urls))
-
-
 def urls_of(host: str, body: bytes, count: int) -> tuple[str, ...]:
     """Return URLs to decide about, which are always the same for a file."""
-    return _urls(host, body, random.Random(len(body)), count)
+    return _file(host, body, random.Random(len(body)), count).urls
 
 
-def _urls(host: str, body: bytes, rng: random.Random, count: int) -> tuple[str, ...]:
+def _file(host: str, body: bytes, rng: random.Random, count: int) -> File:
     patterns = [rule.decode("utf-8", "replace").strip() for rule in _RULE.findall(body)[:5000]]
-    return tuple(f"https://{host}{_target(patterns, rng)}" for _ in range(count))
+    urls = tuple(f"https://{host}{_target(patterns, rng)}" for _ in range(count))
+    return File(host, body, urls)
 
 
 def _target(patterns: list[str], rng: random.Random) -> str:

@@ -234,36 +234,28 @@ def longest_block(body: bytes) -> float:
 
     A crawl parses large files on a thread. Here, the calling thread plays the event loop.
     """
-    longest = math.inf
-    for _ in range(_REPEAT):
-        start = last = perf_counter_ns()
-        robots = ParsedRobots(None, RobotsTxt.parse(body[:512_000]))
-        thread = threading.Thread(target=robots.prepare, args=(_AGENT,))
-        blocks = [perf_counter_ns() - start]
-        thread.start()
-        last = perf_counter_ns()
-        while thread.is_alive():
-            time.sleep(0.001)
-            now = perf_counter_ns()
-            blocks.append(now - last)
-            last = now
-        robots.decide(f"{_BASE}/", _AGENT)
-        blocks.append(perf_counter_ns() - last)
-        longest = min(longest, max(blocks) / 1e6)
-    return longest
+    last = perf_counter_ns()
+    robots = ParsedRobots(None, RobotsTxt.parse(body[:512_000]))
+    thread = threading.Thread(target=robots.prepare, args=(_AGENT,))
+    longest = perf_counter_ns() - last
+    thread.start()
+    last = perf_counter_ns()
+    while thread.is_alive():
+        time.sleep(0.001)
+        now = perf_counter_ns()
+        longest, last = max(longest, now - last), now
+    robots.decide(f"{_BASE}/", _AGENT)
+    return max(longest, perf_counter_ns() - last) / 1e6
 
 
 def page_rules(text: str) -> float:
     """Return the milliseconds that it takes to find the page rules of a web page."""
-    best = math.inf
-    for _ in range(_REPEAT):
-        page = HtmlResponse(f"{_BASE}/", body=text.encode()[:_MEBI], encoding="utf-8")
-        assert page.text
-        start = process_time_ns()
-        rules_of(page, [AGENT])
-        list(unendorsed(page))
-        best = min(best, (process_time_ns() - start) / 1e6)
-    return best
+    page = HtmlResponse(f"{_BASE}/", body=text.encode()[:_MEBI], encoding="utf-8")
+    assert page.text
+    start = process_time_ns()
+    rules_of(page, [AGENT])
+    list(unendorsed(page))
+    return (process_time_ns() - start) / 1e6
 
 
 _HEAD = ("", "first, us", "Protego", "later, us", "Protego")
@@ -290,10 +282,13 @@ def main() -> None:
         return
     rows = compare(WORST.items())
     for row, case in zip(rows, WORST.values(), strict=True):
-        row.append(f"{longest_block(case.body):,.1f}")
+        row.append(f"{min(longest_block(case.body) for _ in range(_REPEAT)):,.1f}")
     title = "Files that cost most (goals: later 5,000 us, block 20 ms)"
     print(table(title, (*_HEAD, "block, ms"), rows))
-    pages = [[name, f"{page_rules(text):.1f}"] for name, text in PAGES.items()]
+    pages = [
+        [name, f"{min(page_rules(text) for _ in range(_REPEAT)):.1f}"]
+        for name, text in PAGES.items()
+    ]
     print(table("Page rules of web pages of 1 MiB (goal: 20 ms)", ("", "ms"), pages))
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from bench.fault_answers import ANSWERS, GOOD
 from bench.fault_judge import Judged
-from bench.fault_plan import COMPANY, RUNTIMES, Ask, Interruption, Page, Plan, Site, draw
+from bench.fault_plan import COMPANY, Ask, Interruption, Page, Plan, Site, draw
 from bench.faults import crawl, print_findings
 from bench.report import table
 
@@ -25,16 +25,16 @@ _AGAIN = "python -m bench.interrupted --runs 1 --seed"
 QUEUES = ("LifoDisk", "FifoDisk", "LifoSQLite")
 
 
-def plan_of(seed: int, signs: tuple[str, ...], runtime: str) -> Plan:
+def plan_of(seed: int, signs: tuple[str, ...]) -> Plan:
     """Return the plan of a crawl whose processes get signals at random moments."""
-    plan = draw(seed, runtime, sorted({*ANSWERS, *COMPANY} - _KEPT))
+    plan = draw(seed, "asyncio", sorted({*ANSWERS, *COMPANY} - _KEPT))
     source = random.Random(seed)
     interruptions = tuple(Interruption(source.uniform(0, 3), sign) for sign in signs)
     settings = {**plan.settings, "JOBDIR": True, "RETRY_ENABLED": False}
     return replace(plan, interruptions=interruptions, settings=settings)
 
 
-def killed_plan(seed: int, queue: str, runtime: str, sites: int = 50, pages: int = 12) -> Plan:
+def killed_plan(seed: int, queue: str, sites: int = 50, pages: int = 12) -> Plan:
     """Return the plan of a crawl of many sites that is killed three times."""
     kinds, scripts = ("page", "busy-once", "redirect"), ((GOOD,), ("drip",), ("503", GOOD))
     every_site = tuple(
@@ -56,7 +56,7 @@ def killed_plan(seed: int, queue: str, runtime: str, sites: int = 50, pages: int
         for n in range(pages)
         for site in range(sites)
     )
-    plan = plan_of(seed, ("SIGKILL",) * 3, runtime)
+    plan = plan_of(seed, ("SIGKILL",) * 3)
     queues = {
         f"SCHEDULER_{name}DISK_QUEUE": f"scrapy.squeues.Pickle{queue}Queue"
         for name in ("", "START_")
@@ -78,15 +78,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.interrupted", description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="number of crawls for each signal")
     parser.add_argument("--seed", type=int, default=9309)
-    parser.add_argument("--runtime", choices=RUNTIMES, default="asyncio")
     options = parser.parse_args()
-    seeds, runtime = range(options.seed, options.seed + options.runs), options.runtime
-    plans = {
-        ", then ".join(signs): [plan_of(seed, signs, runtime) for seed in seeds] for signs in SIGNS
-    }
+    seeds = range(options.seed, options.seed + options.runs)
+    plans = {", then ".join(signs): [plan_of(seed, signs) for seed in seeds] for signs in SIGNS}
     kills = seeds[: max(1, options.runs // 3)]
     for queue in QUEUES:
-        plans[f"SIGKILL, 50 sites, {queue}"] = [killed_plan(seed, queue, runtime) for seed in kills]
+        plans[f"SIGKILL, 50 sites, {queue}"] = [killed_plan(seed, queue) for seed in kills]
     rows, is_wrong = [], False
     for name, each in plans.items():
         ours = [print_findings(crawl(plan), _AGAIN) for plan in each]

@@ -14,6 +14,8 @@ LIVES = {1: 0.28, 5: 0.28, 21: 0.28, 100: 0.23, 1000: 0.16}
 # With more verdicts than this, only the fast parsers are measured.
 _MAX_FOR_SLOW = 100
 _EXAMPLES = 5
+# Number of runs, of which the fastest counts.
+_REPEAT = 5
 
 
 def show_verdicts(peers: Sequence[Peer], files: Sequence[File]) -> None:
@@ -56,29 +58,24 @@ def life(peer: Peer, body: bytes, urls: Sequence[str], agents: Sequence[str] = (
     return (perf_counter_ns() - start) / 1000
 
 
-def lives(
-    peers: Sequence[Peer], files: Sequence[File], count: int, repeat: int
-) -> dict[str, float]:
+def lives(peers: Sequence[Peer], files: Sequence[File], count: int) -> dict[str, float]:
     """Return the mean microseconds of reading a file and deciding this many times."""
     sums = dict.fromkeys((peer.name for peer in peers), 0.0)
     with without_gc():
         for file in files:
             urls = file.urls[:count]
-            best = {peer.name: life(peer, file.body, urls) for peer in peers}
-            for _ in range(repeat):
-                for peer in peers:
-                    best[peer.name] = min(best[peer.name], life(peer, file.body, urls))
-            for name, micros in best.items():
-                sums[name] += micros / len(files)
+            runs = [{p.name: life(p, file.body, urls) for p in peers} for _ in range(_REPEAT)]
+            for name in sums:
+                sums[name] += min(run[name] for run in runs) / len(files)
     return sums
 
 
-def show_lives(peers: Sequence[Peer], files: Sequence[File], repeat: int) -> None:
+def show_lives(peers: Sequence[Peer], files: Sequence[File]) -> None:
     """Print how long reading a file and n verdicts takes, and where fast-robotstxt is faster."""
     columns = {}
     for count in LIVES:
         fast = [peer for peer in peers if peer.name in (OURS, CORE, PROTEGO)]
-        columns[count] = lives(peers if count <= _MAX_FOR_SLOW else fast, files, count, repeat)
+        columns[count] = lives(peers if count <= _MAX_FOR_SLOW else fast, files, count)
     rows = []
     for peer in peers:
         row = [peer.name]

@@ -7,14 +7,15 @@ with characters that are not allowed in a product token.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 
 from bench.conformance_cases import questions
 from bench.files import urls_of
-from bench.peers import CORE, PEERS, Ask, Load, answer
+from bench.peers import CORE, PEERS, Load, answer
 
 # Larger files and URLs of our cases are left out, because they test limits.
 _MAX_SIZE = 20_000
@@ -87,7 +88,8 @@ def compare(
     """Yield the verdicts of a parser that differ from ours."""
     for file in asked:
         differing: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-        ours, theirs = _once(PEERS[CORE].load), _once(load)
+        # Read each file only once.
+        ours, theirs = cache(PEERS[CORE].load), cache(load)
         for url in dict.fromkeys(file.urls):
             for agent in agents:
                 expected = answer(ours, file.body, url, agent)
@@ -98,23 +100,3 @@ def compare(
                     break  # it would be as slow for the other crawlers
         for (url, given, reason), names in differing.items():
             yield Difference(name, file.name, url, given, reason, tuple(names))
-
-
-def _once(load: Load) -> Load:
-    """Return a function that reads each file only once."""
-    asks: dict[bytes, Ask] = {}
-
-    def load_once(body: bytes) -> Ask:
-        if body not in asks:
-            asks[body] = load(body)
-        return asks[body]
-
-    return load_once
-
-
-def counts(differences: Sequence[Difference]) -> dict[str, Counter[str]]:
-    """Count the differences of each parser by their reasons."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in differences:
-        found[one.parser][one.reason] += len(one.crawlers)
-    return found

@@ -6,20 +6,18 @@ The environment variable RELEASE_TAG has the tag of the release.
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Iterator
 
-from tools.repository import ROOT, address
+from tools.repository import ADDRESS, PROJECT, ROOT
 
 
 def unfinished() -> Iterator[str]:
     """Yield what has to be done before a release."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    version = project["version"]
+    version = PROJECT["version"]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    if "/OWNER/" in address():
-        yield f"the address of the repository is a placeholder: {address()} (pyproject.toml)"
+    if "/OWNER/" in ADDRESS:
+        yield f"the address of the repository is a placeholder: {ADDRESS} (pyproject.toml)"
     if not re.search(rf"^## {re.escape(version)}, (?!not released)", changes, re.MULTILINE):
         yield f"CHANGELOG.md has no date for version {version}"
     if f"version: {version}\n" not in citation:

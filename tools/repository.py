@@ -7,10 +7,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BRANCH = "main"
 
 
-def address() -> str:
-    """Return the address of the repository, without a slash at the end."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return str(project["urls"]["Repository"]).rstrip("/")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+#: The address of the repository, without a slash at the end.
+ADDRESS = PROJECT["urls"]["Repository"].rstrip("/")
 
 
 def link_to(path: str, anchor: str = "") -> str:
@@ -20,5 +19,5 @@ def link_to(path: str, anchor: str = "") -> str:
     :param anchor: a heading in it, or an empty string.
     """
     kind = "raw" if path.endswith((".png", ".svg")) else "blob"
-    page = f"{address()}/{kind}/{BRANCH}/{path}"
+    page = f"{ADDRESS}/{kind}/{BRANCH}/{path}"
     return f"{page}#{anchor}" if anchor else page

@@ -16,12 +16,11 @@ from pymdownx.slugs import slugify
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path alone
 
-from tools.repository import link_to  # noqa: E402 - see the line above
+from scrapy_robots_rfc import _MODULES  # noqa: E402 - see the line above
+from tools.repository import link_to  # noqa: E402
 
 #: Documents of the root that are pages of the site, with their names on the site.
-FROM_ROOT = {
-    "README.md": "index.md",
-}
+FROM_ROOT = {"README.md": "index.md"}
 API = "api.md"
 API_HEAD = """# Python API
 
@@ -59,12 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def reference() -> str:
     """Return the directives of mkdocstrings for all public names."""
-    source = (ROOT / "scrapy_robots_rfc" / "__init__.py").read_text(encoding="utf-8")
-    [table] = re.findall(r"^_MODULES = \{\n(.*?)^\}", source, _LINES)
-    names = [
-        f"scrapy_robots_rfc.{module}.{name}"
-        for name, module in re.findall(r'"(\w+)": "([\w.]+)"', table)
-    ]
+    names = [f"scrapy_robots_rfc.{module}.{name}" for name, module in _MODULES.items()]
     blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
     # Show only the methods of the service that docs/spiders.md describes.
     [described] = re.findall(

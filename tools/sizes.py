@@ -30,12 +30,13 @@ LEAVES = (
 def statements(source: str) -> int:
     """Count the statements of a file."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
-    return sum(not _is_docstring(node) for node in nodes)
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    is_constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return is_constant and isinstance(ast.literal_eval(node.value), str)  # type: ignore[attr-defined]  # an Expr
+    expressions = [node.value for node in nodes if isinstance(node, ast.Expr)]
+    docstrings = [
+        value
+        for value in expressions
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+    ]
+    return len(nodes) - len(docstrings)
 
 
 def main() -> None:
