@@ -35,9 +35,8 @@ OTHERS = {
 
 def show_hosts(count: int) -> None:
     """Print the memory of robots.txt in crawls of many hosts."""
-    rows = []
-    for name, kib in kib_per_host(count).items():
-        rows.append([name, f"{kib:.2f}", f"{HOSTS.get(name, '')}"])
+    costs = kib_per_host(count)
+    rows = [[name, f"{kib:.2f}", f"{HOSTS.get(name, '')}"] for name, kib in costs.items()]
     title = f"Memory of robots.txt in a crawl of {count:,} hosts"
     print(table(title, ["", "KiB per host", "goal"], rows), flush=True)
 

@@ -17,23 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from bench import public_cases
-from bench.conformance_cases import GOOGLE, OURS as DECISION, RFC, SECTIONS, Question, questions
-from bench.peers import (
-    AI_CRAWLERS,
-    GOOGLE as FAST,
-    OURS,
-    PEERS,
-    PROTEGO,
-    RERP,
-    ROBOTSPY,
-    URLLIB,
-    Ask,
-    Load,
-    Peer,
-    answer,
-    of_scrapy,
-)
+from bench import peers, public_cases
+from bench.conformance_cases import GOOGLE, OURS, RFC, SECTIONS, Question, questions
 from bench.public_cases import Difference
 from bench.report import table
 from scrapy_robots_rfc.parser import RfcRobotParser
@@ -46,8 +31,16 @@ RECORD = ROOT / "docs" / "conformance_results.json"
 
 #: The urllib.robotparser of the newest CPython on this machine.
 NEW_URLLIB = "urllib (new)"
-NAMES = (OURS, PROTEGO, URLLIB, NEW_URLLIB, FAST, ROBOTSPY, RERP)
-PUBLIC = (PROTEGO, URLLIB, NEW_URLLIB, FAST, AI_CRAWLERS)
+NAMES = (
+    peers.OURS,
+    peers.PROTEGO,
+    peers.URLLIB,
+    NEW_URLLIB,
+    peers.GOOGLE,
+    peers.ROBOTSPY,
+    peers.RERP,
+)
+PUBLIC = (peers.PROTEGO, peers.URLLIB, NEW_URLLIB, peers.GOOGLE, peers.AI_CRAWLERS)
 HEAD = ("clause", "cases", *NAMES)
 
 
@@ -66,20 +59,17 @@ class Record:
     public: dict[str, dict[str, int]]
     asked: int
 
-    def text(self) -> str:
-        return json.dumps(asdict(self), indent=1) + "\n"
-
     @classmethod
     def read(cls) -> Self:
         return cls(**json.loads(RECORD.read_text("utf-8")))
 
 
-def ours() -> Peer:
+def ours() -> peers.Peer:
     """Return our parser as Scrapy loads it, with its limit on the size of a file."""
-    return Peer(OURS, "", of_scrapy(RfcRobotParser))
+    return peers.Peer(peers.OURS, "", peers.of_scrapy(RfcRobotParser))
 
 
-def newest_urllib() -> tuple[Peer, str]:
+def newest_urllib() -> tuple[peers.Peer, str]:
     """Return the urllib.robotparser of the newest CPython on PATH, and the version of CPython."""
     paths = (shutil.which(f"python3.{minor}") for minor in range(19, 10, -1))
     python = next(filter(None, paths), sys.executable)
@@ -92,19 +82,19 @@ def newest_urllib() -> tuple[Peer, str]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    def load(body: bytes) -> Ask:
+    def load(body: bytes) -> peers.Ask:
         parser = module.RobotFileParser()
         parser.parse(body.decode("utf-8", "ignore").splitlines())
         return lambda url, agent: parser.can_fetch(agent, url)
 
-    return Peer(NEW_URLLIB, "", load), version
+    return peers.Peer(NEW_URLLIB, "", load), version
 
 
-def differing(load: Load, asked: Sequence[Question]) -> dict[str, str]:
+def differing(load: peers.Load, asked: Sequence[Question]) -> dict[str, str]:
     """Return the cases that a parser answers wrongly, with its answers."""
     wrong = {}
     for question in asked:
-        given = answer(load, question.case.octets, question.url, question.agent)
+        given = peers.answer(load, question.case.octets, question.url, question.agent)
         if given != ("allows" if question.case.allowed else "disallows"):
             wrong[question.case.id] = given
     return wrong
@@ -113,21 +103,21 @@ def differing(load: Load, asked: Sequence[Question]) -> dict[str, str]:
 def measure(asked: Sequence[Question]) -> tuple[Record, list[Difference]]:
     """Get the verdicts of all parsers."""
     new_urllib, version = newest_urllib()
-    peers = PEERS | {OURS: ours(), NEW_URLLIB: new_urllib}
-    differs = {name: differing(peers[name].load, asked) for name in NAMES}
+    parsers = peers.PEERS | {peers.OURS: ours(), NEW_URLLIB: new_urllib}
+    differs = {name: differing(parsers[name].load, asked) for name in NAMES}
     files, agents = public_cases.files(), public_cases.crawlers()
     differences = [
         difference
         for name in PUBLIC
-        for difference in public_cases.compare(name, peers[name].load, files, agents)
+        for difference in public_cases.compare(name, parsers[name].load, files, agents)
     ]
     public: dict[str, dict[str, int]] = {name: {} for name in PUBLIC}
     for one in sorted(differences, key=lambda one: one.reason):
         counted = public[one.parser]
         counted[one.reason] = counted.get(one.reason, 0) + len(one.crawlers)
     count = sum(len(dict.fromkeys(file.urls)) for file in files) * len(agents)
-    compared = dict.fromkeys(NAMES + PUBLIC)
-    versions = {name: peers[name].version for name in compared if name != OURS}
+    names = dict.fromkeys(NAMES + PUBLIC)
+    versions = {name: parsers[name].version for name in names if name != peers.OURS}
     versions[NEW_URLLIB] = version
     return Record(versions, differs, public, count), differences
 
@@ -147,7 +137,7 @@ def rows(asked: Sequence[Question], record: Record) -> list[list[str]]:
         *(row(section, is_of(section)) for section in SECTIONS),
         row("RFC", lambda question: question.basis == RFC),
         row("Google", lambda question: question.basis == GOOGLE),
-        row("ours", lambda question: question.basis == DECISION),
+        row("ours", lambda question: question.basis == OURS),
     ]
 
 
@@ -185,7 +175,7 @@ def made(record: Record) -> dict[Path, str]:
     page = _replaced(page, "public", [f"{record.asked:,} questions.", "", *public])
     return {
         CASES: "".join(f"{question.line()}\n" for question in asked),
-        RECORD: record.text(),
+        RECORD: json.dumps(asdict(record), indent=1) + "\n",
         PAGE: page,
     }
 
@@ -204,7 +194,7 @@ def main() -> int:
     print(", ".join(f"{name} {version}" for name, version in record.versions.items()))
     print(table(f"Wrong verdicts on {len(asked)} cases", HEAD, rows(asked, record)))
     print(*differences, sep="\n")
-    for case, given in record.differs[OURS].items():
+    for case, given in record.differs[peers.OURS].items():
         print(f"{case}: ours {given}")
     title = f"Other verdicts than ours on {record.asked:,} public questions, by reason"
     print(table(title, ("", *PUBLIC), public_rows(record)))
@@ -217,7 +207,7 @@ def main() -> int:
             print(f"{path.relative_to(ROOT)} is out of date; update it with --write")
     unexplained = [one for one in differences if one.reason == public_cases.UNEXPLAINED]
     print(f"unexplained: {len(unexplained)}")
-    return 1 if record.differs[OURS] or unexplained or is_outdated else 0
+    return 1 if record.differs[peers.OURS] or unexplained or is_outdated else 0
 
 
 if __name__ == "__main__":

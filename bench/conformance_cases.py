@@ -52,6 +52,7 @@ class Question:
 
     case: Case
     agent: str
+    url: str
 
     @property
     def basis(self) -> str:
@@ -79,11 +80,6 @@ class Question:
         return [name for name in self.case.clauses if isinstance(name, str)]
 
     @property
-    def url(self) -> str:
-        assert isinstance(self.case.url, str)
-        return self.case.url
-
-    @property
     def reason(self) -> str:
         """The decisions that lead to the verdict, or the sections of the RFC."""
         return ", ".join(self.decisions or [f"RFC {section}" for section in self.sections])
@@ -99,7 +95,7 @@ class Question:
             "says": case.says,
             **({"body_parts": case.body_parts} if case.body_parts else body),
             "agent": self.agent,
-            **({"url_parts": case.url_parts} if case.url_parts else {"url": case.url}),
+            **({"url_parts": case.url_parts} if case.url_parts else {"url": self.url}),
             "allowed": case.allowed,
         }
         return json.dumps(fields)
@@ -111,5 +107,5 @@ def questions() -> list[Question]:
     for case in cases():
         agents = [case.asked] if isinstance(case.asked, str) else case.asked
         if len(agents) == 1 and isinstance(case.url, str):
-            asked.append(Question(case, agents[0]))
+            asked.append(Question(case, agents[0], case.url))
     return asked

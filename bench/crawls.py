@@ -211,10 +211,10 @@ def shared_slot(sites: Sites, size: Size) -> list[Row]:
 
 def few_files(sites: Sites, size: Size) -> list[Row]:
     """Crawl more sites that keep their connections open than there are file descriptors."""
-    pages = sites.urls(0, size.of(600), 2)
-    crawl = Crawl([], pages, files=max(60, size.of(400))).run(300)
+    pages, files = sites.urls(0, size.of(600), 2), max(60, size.of(400))
+    crawl = Crawl([], pages, files=files).run(300)
     dropped = sum(crawl.failed.get(name, 0) for name in ("RobotsDisallowed", "RobotsUndecided"))
-    name = f"{len(pages)} pages of {len(pages) // 2} sites with {max(60, size.of(400))} open files"
+    name = f"{len(pages)} pages of {len(pages) // 2} sites with {files} open files"
     measured = f"{len(crawl.times)} fetched, {dropped} dropped, failed: {crawl.failed or 'none'}"
     return [(name, measured, "none dropped", not dropped)]
 

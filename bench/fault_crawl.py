@@ -347,8 +347,8 @@ def main(arguments: list[str]) -> None:
     plan = pickle.loads(Path(folder, PLAN).read_bytes())
     CRAWL = Crawl(plan, Path(folder), int(number), list(map(int, ports)))
     pending.MAX_FETCHES = plan.settings["MAX_FETCHES"]
-    settings = settings_of(plan, Path(folder), middleware, int(number))
-    process = _RUNTIMES[plan.runtime][1](settings)
+    _, process_class = _RUNTIMES[plan.runtime]
+    process = process_class(settings_of(plan, Path(folder), middleware, int(number)))
     process.crawl(Faulted)
     process.start()
 

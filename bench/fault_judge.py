@@ -372,11 +372,8 @@ class Judge:
         """
         unfinished = 0
         for kill in self._kills:
-            pops = [
-                event.kind
-                for event in self._log.of("popping", "popped", "no pop")
-                if event.time <= kill.time
-            ]
+            events = self._log.of("popping", "popped", "no pop")
+            pops = [event.kind for event in events if event.time <= kill.time]
             unfinished += pops[-1:] == ["popping"]
         return unfinished
 

@@ -168,8 +168,10 @@ def draw(seed: int, runtime: str | None = None, without: Collection[str] = ()) -
     drawn_runtime = source.choice(RUNTIMES)
     statuses = source.choice(([429], [429], [401, 403, 429], []))
     settings = _settings(source, statuses)
-    for name, more in (("close", _close(source)), ("cache", _caches(source))):
-        settings |= {} if name in without else more
+    close = _close(source)
+    settings |= {} if "close" in without else close
+    caches = {"HTTPCACHE_ENABLED": source.random() < 0.2, "ROBOTS_CACHE": source.random() < 0.3}
+    settings |= {} if "cache" in without else caches
     sizes = [source.randint(3, 12) for _ in range(source.randint(2, 6))]
     asks = _Asks(source, sizes, has_proxies=source.random() < 0.3, no_proxies="proxy" in without)
     names = [name for name in ANSWERS if name not in without]
@@ -234,10 +236,6 @@ def _settings(source: random.Random, statuses: list[int]) -> dict[str, Any]:
     }
 
 
-def _caches(source: random.Random) -> dict[str, Any]:
-    return {"HTTPCACHE_ENABLED": source.random() < 0.2, "ROBOTS_CACHE": source.random() < 0.3}
-
-
 def _close(source: random.Random) -> dict[str, Any]:
     pages = {"CLOSESPIDER_PAGECOUNT": source.randint(1, 20)}
     settings = source.choice((pages, {"CLOSESPIDER_TIMEOUT": 1}))
@@ -281,7 +279,6 @@ class _Asks:
     """Draws requests.
 
     :param sizes: number of pages of each site.
-    :param has_proxies: whether requests may have a proxy.
     :param no_proxies: whether to leave out the proxies that were drawn.
     """
 

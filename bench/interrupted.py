@@ -25,11 +25,14 @@ _AGAIN = "python -m bench.interrupted --runs 1 --seed"
 QUEUES = ("LifoDisk", "FifoDisk", "LifoSQLite")
 
 
-def plan_of(seed: int, signs: tuple[str, ...]) -> Plan:
-    """Return the plan of a crawl whose processes get signals at random moments."""
+def plan_of(seed: int, signs: tuple[str, ...], first: float = 0, last: float = 3) -> Plan:
+    """Return the plan of a crawl whose processes get signals at random moments.
+
+    :param first, last: seconds between which the signals are sent.
+    """
     plan = draw(seed, "asyncio", sorted({*ANSWERS, *COMPANY} - _KEPT))
     source = random.Random(seed)
-    interruptions = tuple(Interruption(source.uniform(0, 3), sign) for sign in signs)
+    interruptions = tuple(Interruption(source.uniform(first, last), sign) for sign in signs)
     settings = {**plan.settings, "JOBDIR": True, "RETRY_ENABLED": False}
     return replace(plan, interruptions=interruptions, settings=settings)
 
@@ -56,15 +59,13 @@ def killed_plan(seed: int, queue: str, sites: int = 50, pages: int = 12) -> Plan
         for n in range(pages)
         for site in range(sites)
     )
-    plan = plan_of(seed, ("SIGKILL",) * 3)
+    plan = plan_of(seed, ("SIGKILL",) * 3, 1, 9)
     queues = {
         f"SCHEDULER_{name}DISK_QUEUE": f"scrapy.squeues.Pickle{queue}Queue"
         for name in ("", "START_")
     }
     settings = {**plan.settings, **queues, "CONCURRENT_REQUESTS": 16, "RETRY_ENABLED": True}
-    source = random.Random(seed)
-    kills = tuple(Interruption(source.uniform(1, 9), "SIGKILL") for _ in range(3))
-    return replace(plan, sites=every_site, starts=starts, settings=settings, interruptions=kills)
+    return replace(plan, sites=every_site, starts=starts, settings=settings)
 
 
 def lost(crawls: list[Judged]) -> int:

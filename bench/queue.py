@@ -124,10 +124,8 @@ def main() -> int:
             goals = {"push": GOAL, "pop": GOAL_ON_DISK if jobdir else GOAL, "len": GOAL}
             is_missed |= kind != STOCK and any(times[name] > goals[name] for name in goals)
             rows.append([f"{kind}, {place}", *(f"{times[name]:.3f}" for name in goals)])
-    title = (
-        f"Longest calls with {sites:,} sites, milliseconds"
-        f" (goals: {GOAL:g}; pop with JOBDIR: {GOAL_ON_DISK:g})"
-    )
+    goals_text = f"goals: {GOAL:g}; pop with JOBDIR: {GOAL_ON_DISK:g}"
+    title = f"Longest calls with {sites:,} sites, milliseconds ({goals_text})"
     print(table(title, ["robots.txt", "push", "pop", "len"], rows))
     return int(is_missed)
 

@@ -34,9 +34,10 @@ API_MODULES = (
     "scrapy_robots_rfc.signals",
 )
 
+SERVICE = "scrapy_robots_rfc.fetching.service.RobotsService"
 _LINES = re.MULTILINE | re.DOTALL
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
-_CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", _LINES)
 _NESTED_FENCE = re.compile(r"^(?: {2,3})(```\w*\n(?:.*\n)*?) {2,3}```$", re.MULTILINE)
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
@@ -59,17 +60,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def reference() -> str:
     """Return the directives of mkdocstrings for all public names."""
     names = [f"scrapy_robots_rfc.{module}.{name}" for name, module in _MODULES.items()]
-    blocks = [f"\n::: {name}\n" for name in names if not name.startswith(API_MODULES)]
+    names = [name for name in names if not name.startswith(API_MODULES)]
     # Show only the methods of the service that docs/spiders.md describes.
     [described] = re.findall(
         r"^## `RobotsService`\n(.*?)^## ", (ROOT / "docs/spiders.md").read_text("utf-8"), _LINES
     )
     members = ", ".join(re.findall(r"^[|] `(\w+)`", described, re.MULTILINE))
-    options = f"    options:\n      members: [{members}]\n"
-    blocks = [
-        f"{block}{options}" if block.endswith(".RobotsService\n") else block for block in blocks
-    ]
-    return "".join((*blocks, *(f"\n::: {name}\n" for name in API_MODULES)))
+    options = {SERVICE: f"    options:\n      members: [{members}]\n"}
+    return "".join(f"\n::: {name}\n{options.get(name, '')}" for name in (*names, *API_MODULES))
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments

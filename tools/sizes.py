@@ -31,11 +31,7 @@ def statements(source: str) -> int:
     """Count the statements of a file."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
     expressions = [node.value for node in nodes if isinstance(node, ast.Expr)]
-    docstrings = [
-        value
-        for value in expressions
-        if isinstance(value, ast.Constant) and isinstance(value.value, str)
-    ]
+    docstrings = [one for one in expressions if isinstance(getattr(one, "value", None), str)]
     return len(nodes) - len(docstrings)
 
 
