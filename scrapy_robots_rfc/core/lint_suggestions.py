@@ -89,12 +89,11 @@ def describe_name(value: str, shared_tokens: Collection[str]) -> tuple[str, str]
     if not token:
         effect = f"only crawlers that compare full names match `{spelled_name}` ({_ONLY_LETTERS})"
         return effect, "the product token of the crawler"
-    spelled_token = _RUN.findall(_TAG.sub("", value))[0]
+    spelled_token = _RUN.findall(_TAG.sub(" ", value))[0]
     if name != token:
         effect = f"it matches the crawlers `{spelled_name}` and `{spelled_token}` ({_ONLY_LETTERS})"
-        if (
-            token in shared_tokens
-        ):  # do not suggest the token, because it matches the others as well
+        if token in shared_tokens:
+            # Don't suggest the token, because it matches the others as well.
             return effect, "names that differ in their letters"
         return effect, f"User-agent: {spelled_token}"
     # If the value is a full User-Agent header, the crawler's name may not be the first word.
