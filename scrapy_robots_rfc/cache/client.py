@@ -148,8 +148,8 @@ class CacheClient:
         """
         if may_store:
             await self.save(origin, entry)
-        elif entry.validity.unreachable_since is None:
-            # The site has answered, so the previous copy in the store is out of date. Drop it.
+        elif entry.validity.unreachable_since is None:  # it is set if the parser failed
+            # The answer with `no-store` makes the previous copy in the store out of date. Drop it.
             # Otherwise, it would be used again if the file becomes unreachable later.
             await self._drop(origin)
         await self.unlock(origin)

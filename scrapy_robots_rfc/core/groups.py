@@ -87,12 +87,12 @@ class Section(NamedTuple):
 
     :param start: the offset of that newline.
     :param end: the offset after the last line.
-    :param above: the line number of the line before the first one.
+    :param lines_before: the number of lines before the section.
     """
 
     start: int
     end: int
-    above: int
+    lines_before: int
 
 
 def _section(file: bytes, start: int, next_agent: AgentLine | None, counted: Section) -> Section:
@@ -102,7 +102,7 @@ def _section(file: bytes, start: int, next_agent: AgentLine | None, counted: Sec
         are counted.
     """
     end = len(file) if next_agent is None else next_agent.start - 1
-    return Section(start, end, counted.above + file.count(b"\n", counted.start, start))
+    return Section(start, end, counted.lines_before + file.count(b"\n", counted.start, start))
 
 
 def _has_rules(file: bytes, start: int, end: int) -> bool:
@@ -194,11 +194,11 @@ def records_in(
     # A line that starts with one of the keys: `Crawl-delay: 5`, but also `Crawl-delays: 5`.
     lines = re.compile(rf"\n[ \t]*+(?i:{'|'.join(keys)})[^\n]*+".encode("ascii"))
     read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line that is slow to read
-    for start, end, above in sections:
+    for start, end, lines_before in sections:
         records = list[Record]()
         # To number the records, count each newline only once: `line` is the number of the line that
         # ends at the offset `counted_to`.
-        line, counted_to = above, start
+        line, counted_to = lines_before, start
         for match in lines.finditer(file, start, end):
             max_lines -= 1
             if max_lines < 0:

@@ -259,8 +259,9 @@ class RobotsTxt:
             # Every line is preceded by a newline, so the section above the first user-agent line
             # ends one byte before it.
             end = agents[0].start - 1 if agents else len(data)
-            above_groups = Section(start=0, end=end, above=0)
-            (default_signals,) = records_in(data, [above_groups], [use.SIGNAL], use.MAX_RECORDS)
+            before_groups = Section(start=0, end=end, lines_before=0)
+            # Groups without a Content-Signal inherit the ones before the first group.
+            (default_signals,) = records_in(data, [before_groups], [use.SIGNAL], use.MAX_RECORDS)
             own_records = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
             index.preferences = use.read_records(own_records, default_signals)
         return index.preferences

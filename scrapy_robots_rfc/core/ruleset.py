@@ -68,7 +68,7 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
     :returns: pairs of a line number and a piece. The piece starts with a newline, and the line
         number is for the line before it.
     """
-    start, end, above = section
+    start, end, line = section  # the line before the section
     while start < end:
         stop = end
         if end - start > _PIECE:
@@ -80,8 +80,8 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
             if stop < 0:  # the long line is the last one
                 stop = end
         text = file[start:stop].decode("latin-1")
-        yield above, _TOO_LONG.sub(r"\1", text) if len(text) > MAX_LINE else text
-        above += file.count(b"\n", start, stop)
+        yield line, _TOO_LONG.sub(r"\1", text) if len(text) > MAX_LINE else text
+        line += file.count(b"\n", start, stop)
         start = stop
 
 
@@ -206,8 +206,8 @@ class RuleIndex:
         signed_lines: dict[str, int] = {}
         special: dict[str, None] = {}  # a dict, because a set does not keep the order
         for section in self._sections:
-            for above, text in text_pieces(self._file, section):
-                line = above
+            for line_before, text in text_pieces(self._file, section):
+                line = line_before
                 # Take the four parts of one rule at a time: for `Disallow: /a*b # c`, these are the
                 # lines before it, `Dis`, `/a` and `*b # c`. Leave out the text after the last rule.
                 parts = iter(split_at_rules(text))

@@ -151,6 +151,7 @@ class Fetcher:
         """
         origin = fetch.origin
         copy = fetch.copy = self.memory.entry(origin)
+        # The fetch replaces the last failure of its route, or the copy in memory if that is newer.
         fetch.validity_before = None if copy is None else copy.validity
         failure = self.failed_routes.get((origin, fetch.route))
         if failure is not None and (copy is None or failure.fetched >= copy.fetched):
@@ -177,9 +178,11 @@ class Fetcher:
             # Until there is a new copy, other workers may request pages at the old copy's interval.
             # So use it for the robots.txt request, too.
             self._crawl.policy_changed(await self._files.prepared_policy(origin, copy))
-        # If a fresh copy gets here, it doesn't apply to this route. No worker keeps a lock if there
-        # is a fresh copy, so request the file without one.
-        return None, lookup.may_fetch or lookup.is_fresh
+        if lookup.is_fresh:
+            # The fresh copy doesn't apply to this route. Request the file without a lock, because
+            # no lock was taken for a fresh copy.
+            return None, True
+        return None, lookup.may_fetch
 
     # Making an attempt.
 

@@ -103,6 +103,7 @@ class UserAgents:
                     " contains it",
                     token, extra=extra,
                 )  # fmt: skip
+            # The header names the crawler, but a token may name a purpose, such as `indexer`.
             elif token.lower() not in shown.lower() and not _names_purpose(token):
                 logger.warning(
                     "%r is not in the User-Agent header %r (RFC 9309, 2.2.1), so site owners cannot"

@@ -304,7 +304,7 @@ def limit_validity(old: Validity, fetched: float, now: float, limits: Settings) 
     if validity.outcome is not old.outcome:
         return validity._replace(fresh_until=now)  # expired, so that the file is fetched again
     # Wait no longer than this crawl would have waited after that fetch: `unreachable_ttl`, or up to
-    # `MAX_RETRY_AFTER` if the site sent a Retry-After header.
+    # `MAX_RETRY_AFTER` if the site sent a Retry-After header. It is unknown whether it sent one.
     next_fetch = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
     if validity.confirmed is not None:
         next_fetch = min(next_fetch, validity.confirmed + limits.stale_max_age)

@@ -324,10 +324,11 @@ class QueueFolder:
 
         :raises OSError: no file descriptors are left.
         """
-        # Each attempt ends in one of three ways:
+        # Each attempt ends in one of four ways:
         # 1. It returns a request, or the queue is empty.
         # 2. The files for the priority are damaged, so they are repaired or renamed.
         # 3. A request was removed, but it cannot be restored.
+        # 4. Nothing was left in the files for the priority. The next attempt uses the next ones.
         repaired: set[str] = set()
         last_failure: tuple[str, int] | None = None
         while True:
@@ -337,15 +338,16 @@ class QueueFolder:
             if request is not None or name_and_queue is None:
                 return request
             name, downstream = name_and_queue
-            # `pop` removes a request before it restores it. So if the next failure is in the same
-            # file with the same number of requests left, it is the same request, which cannot be
-            # removed. This cannot happen if Scrapy's queue has finished the file and moved on.
-            failure = (name, len(downstream)) if next_queue(queue) == name_and_queue else None
+            # If no request is left for this priority, Scrapy's queue has moved on to the next one.
+            has_moved_on = next_queue(queue) != name_and_queue
+            failure = None if has_moved_on else (name, len(downstream))
+            # `pop` removes a request before it restores it. If two failures leave the same number
+            # of requests, they are about the same request, which cannot be removed.
+            is_stuck = failure == last_failure
             # Without an error, the file has fewer requests than it should have.
             is_unreadable = error is None or isinstance(error, (OSError, struct.error))
-            is_damaged = failure is not None and (is_unreadable or failure == last_failure)
             last_failure = failure
-            if is_damaged:
+            if not has_moved_on and (is_unreadable or is_stuck):
                 self._close(key)
                 if name in repaired:
                     self._rename_damaged(key, name, error or "its file is too short")

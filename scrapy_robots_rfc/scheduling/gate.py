@@ -242,8 +242,8 @@ class Gate:
     def wake_due(self) -> None:
         """Unpark the parts that are due, and set the timer for the next one.
 
-        One call unparks at most MAX_LOOKS parts, because `pop` doesn't check more. If even more are
-        due, the timer wakes the crawl immediately.
+        One call unparks at most MAX_LOOKS parts, because the queue doesn't check more. If even more
+        are due, the timer wakes the crawl immediately.
         """
         now = self._clock()
         due: list[Part] = []

@@ -163,7 +163,8 @@ class OriginPriorityQueue:
 
         :raises ValueError: the request cannot be written to disk.
         """
-        # If the middleware returned the request, it has skipped the dupefilter, which comes before.
+        # A request that the middleware returned has `dont_filter`, because the dupefilter knows it
+        # already. It has passed the dupefilter by now, so reset that.
         restore_filter(request)
         part = self._part_for(request)
         part.queue.push(request)

@@ -99,7 +99,7 @@ def test_consecutive_groups_of_a_crawler_are_read_at_once() -> None:
     sections = list(sections_for(octets, agent_lines(octets), GroupKey("a")))
     texts = [octets[section.start : section.end] for section in sections]
     assert texts == [b"\nDisallow: /x" + one, b"\nDisallow: /x"]
-    assert [section.above for section in sections] == [1, 7]
+    assert [section.lines_before for section in sections] == [1, 7]
 
 
 def test_blanks_of_a_blank_line_are_not_read() -> None:
