@@ -5,7 +5,7 @@ import contextlib
 import datetime
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
@@ -253,3 +253,10 @@ def _to_this_thread() -> Callable[[Callable[[], None]], object]:
     from twisted.internet import reactor  # noqa: PLC0415 - importing it installs a reactor
 
     return reactor.callFromThread  # type: ignore[no-any-return]  # mypy sees a module
+
+
+def doubling(seconds: float, longest: float) -> Iterator[float]:
+    """Yield delays, doubling each time up to a maximum."""
+    while True:
+        yield seconds
+        seconds = min(2 * seconds, longest)

@@ -4,7 +4,7 @@
 exchange, `policy/access.py` interprets the response, and `cache/entry.py` applies the result.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from functools import partial
 
 from scrapy.crawler import Crawler
@@ -13,7 +13,7 @@ from scrapy.http import Response
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import _scrapy, signals, stats
-from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter
+from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter, doubling
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
@@ -100,8 +100,8 @@ class Fetcher:
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         """Return an origin's policy from a fresh copy, or fetch the file with retries."""
-        lease_pauses = _doubling(*_LEASE_PAUSES)
-        shortage_pauses = _doubling(*_SHORTAGE_PAUSES)
+        lease_pauses = doubling(*_LEASE_PAUSES)
+        shortage_pauses = doubling(*_SHORTAGE_PAUSES)
         while True:
             robots, may_request = await self._look_up_copy(fetch)
             if robots is not None:
@@ -151,7 +151,8 @@ class Fetcher:
         """
         origin = fetch.origin
         copy = fetch.copy = self.memory.entry(origin)
-        # The fetch replaces the last failure of its route, or the copy in memory if that is newer.
+        # The log compares the result with this copy, or with the last failure of this route if that
+        # is not older.
         fetch.validity_before = None if copy is None else copy.validity
         failure = self.failed_routes.get((origin, fetch.route))
         if failure is not None and (copy is None or failure.fetched >= copy.fetched):
@@ -160,8 +161,10 @@ class Fetcher:
         if copy is not None and is_fresh and fetch.can_use(copy):
             # The fetch was started anyway, because the parsed form of a large file was dropped, or
             # because this route failed after the file was fetched by another one.
-            robots = self.memory.get(origin) or await self._files.prepared_policy(origin, copy)
-            self.memory.put(origin, robots, copy)
+            robots = self.memory.get(origin)
+            if robots is None:
+                robots = await self._files.prepared_policy(origin, copy)
+                self.memory.put(origin, robots, copy)
             return robots, False
         if self._store is None:
             return None, True
@@ -178,11 +181,9 @@ class Fetcher:
             # Until there is a new copy, other workers may request pages at the old copy's interval.
             # So use it for the robots.txt request, too.
             self._crawl.policy_changed(await self._files.prepared_policy(origin, copy))
-        if lookup.is_fresh:
-            # The fresh copy doesn't apply to this route. Request the file without a lock, because
-            # no lock was taken for a fresh copy.
-            return None, True
-        return None, lookup.may_fetch
+        # A fresh copy that doesn't apply to this route must not keep the file from being requested.
+        # The store doesn't lock the file then, which isn't needed for a single route.
+        return None, lookup.may_fetch or lookup.is_fresh
 
     # Making an attempt.
 
@@ -441,10 +442,3 @@ class Fetcher:
             )
         finally:
             sent.resolve(None)
-
-
-def _doubling(seconds: float, longest: float) -> Iterator[float]:
-    """Yield delays, doubling each time up to a maximum."""
-    while True:
-        yield seconds
-        seconds = min(2 * seconds, longest)

@@ -136,7 +136,8 @@ class FileReader:
             if file.needs_thread(agent) and not _scrapy.is_closing(self._crawler):
                 file.prepare(agent)
 
-        with contextlib.suppress(TimeoutError):  # the next request for the site will wait again
+        # If this takes too long, the thread continues, and requests that need the file wait again.
+        with contextlib.suppress(TimeoutError):
             await self._threads.call(prepare_if_needed, limit=_PATIENCE)
 
     def stop(self) -> None:

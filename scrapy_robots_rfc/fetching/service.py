@@ -174,7 +174,8 @@ class RobotsService:
         """
         route = self.routes.of(request)
         failure = self._fetcher.failed_routes.get((origin, route))
-        # If the site didn't answer requests without a route, a proxy may still get an answer.
+        # A policy in memory that isn't for all routes is a failure of requests without a route. A
+        # proxy may still get an answer.
         if robots is None or (route is not None and not robots.for_all_routes):
             return failure
         if failure is not None and failure.fetched >= robots.fetched:
