@@ -253,7 +253,7 @@ class Judge:
     def _is_local(self, dropped: Event) -> bool:
         """Return whether a user's middleware changed the robots.txt request or a redirect."""
         script = self._plan.sites[dropped.site or 0].script
-        is_elsewhere = any("away" in name for name in script)
+        is_elsewhere = any("away" in name or "dead" in name for name in script)
         return any(
             event.time < dropped.time and (is_elsewhere or event.site == dropped.site)
             for event in self._log.of("local")

@@ -88,8 +88,9 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     :returns: the position of our middleware, or `None` if the user disabled it.
     """
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
-    ours = load_object(OURS)
-    our_positions = [value for key, value in middlewares.items() if is_kind(key, ours)]
+    # If there are no other middlewares, don't load ours yet. A crawl takes longer to start if ours
+    # is loaded before Scrapy's downloader.
+    our_positions = [value for key, value in middlewares.items() if is_kind(key, load_object(OURS))]
     enabled_positions = [value for value in our_positions if value is not None]
     if our_positions and not enabled_positions:
         return None
