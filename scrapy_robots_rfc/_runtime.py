@@ -28,7 +28,6 @@ CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledE
 # Maximum seconds ahead, about thirty years, because `time.localtime` fails for very late dates.
 _LONGEST = 1e9
 
-
 # The descriptor limit to assume if the process has no limit.
 _NO_LIMIT = 1 << 20
 

@@ -21,7 +21,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: A private Scrapy object, or a third-party replacement for it.
 Private: TypeAlias = Any
 
-# Lost feature -> the private names that it requires. All of them exist in Scrapy 2.15.0 and 2.19.0.
+# What a crawl loses -> the private names, any of which may be missing. All of them exist in Scrapy
+# 2.15.0 and 2.19.0.
 _LOST: Mapping[str, tuple[str, ...]] = {
     "A crawl that is stopped waits for robots.txt files, and is woken every 5 s only": (
         "ExecutionEngine._slot",
@@ -58,7 +59,7 @@ _LOST: Mapping[str, tuple[str, ...]] = {
         "ScrapyPriorityQueue._start_queues",
     ),
 }
-#: Private name -> the feature that is lost without it.
+#: Private name -> what a crawl loses without it.
 PRIVATE: Mapping[str, str] = {key: lost for lost, keys in _LOST.items() for key in keys}
 # Private name -> attribute name.
 _ATTRIBUTES = {key: key.partition(".")[2] for key in PRIVATE}
@@ -75,7 +76,7 @@ _SMALL_POOLS = ("downloader.handlers._aiohttp.", "downloader.handlers._httpx.")
 # Commands that replace `start`. The view command is a subclass of fetch.
 _ASK_ONCE = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")
 
-# Crawl -> the lost features that were already logged.
+# Crawl -> the losses that were already logged.
 _WARNED: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
 
 
@@ -95,7 +96,7 @@ def _get(crawler: Crawler, owner: Private, key: str) -> Private:
 
 
 def _warn(crawler: Crawler, key: str) -> None:
-    """Warn once per crawl about the feature that is lost without a private name."""
+    """Warn once per crawl about what is lost without a private name."""
     warned = _WARNED.setdefault(crawler, set())
     lost = PRIVATE[key]
     if lost not in warned:
@@ -302,7 +303,7 @@ def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
 
 
 def peek(queue: ScrapyPriorityQueue) -> Request | None:
-    """Return the request that `pop` would return next, or `None` if it cannot be read."""
+    """Return the request that `pop` would return next, or `None` if there is none to be read."""
     try:
         name_and_queue = next_queue(queue)
         if name_and_queue is None:

@@ -1,7 +1,7 @@
 """Tables of optional components, called leaves, which are only loaded if a setting needs them.
 
-A leaf is either a middleware or a class that listens to signals. It only uses the public API. No
-other module imports a leaf, so it can be removed by deleting its files and its rows in this module.
+Most leaves are middlewares or classes that listen to signals. The kernel never imports a leaf, so
+it can be removed by deleting its files and its rows in this module.
 """
 
 from collections.abc import Iterable, Mapping

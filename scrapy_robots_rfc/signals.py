@@ -12,8 +12,8 @@ def has_receivers(manager: SignalManager, signal: object) -> bool:
     return any(liveReceivers(getAllReceivers(manager.sender, signal)))
 
 
-#: Sent when the fetch of a robots.txt file has ended, whether or not it was successful. Handlers
-#: may be coroutines. Waiting requests continue once all handlers have finished, or after
+#: Sent when an attempt to fetch a robots.txt file has ended, whether or not it was successful.
+#: Handlers may be coroutines. The fetch continues or ends once all handlers have finished, or after
 #: ROBOTS_TIMEOUT.
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int,
 #: or None if there was no response), `body` (bytes, or None if there is no file), `error` (the
@@ -41,7 +41,7 @@ request_disallowed: object = object()
 request_allowed: object = object()
 
 #: Internal. Sent when an attempt to fetch a robots.txt has ended, or when a copy from the store is
-#: used, but not if the first attempt succeeds. Handlers must not be coroutines.
+#: used. It may be skipped if there is nothing to log. Handlers must not be coroutines.
 #: Arguments: `robots` (the `OriginPolicy` that applies to the origin now), `fetch` (with
 #: `attempts`, `validity_before` and `last_validity` as they were before the attempt), `access` (the
 #: `Access`, or None if a copy from the store is used), `delays` (the seconds before each remaining

@@ -1,7 +1,7 @@
 """Read a robots.txt file line by line to explain its lines, groups and decisions to users.
 
-The commands `lint`, `show` and `check` use this module. Crawls use `groups.py`, which is faster.
-Both parse lines with `read_line`, so they always agree.
+The commands `lint`, `show` and `check` use this module. Crawls use `groups.py`, which is faster and
+finds the same groups.
 """
 
 import enum

@@ -163,7 +163,7 @@ def _merge_groups(
 
     :param first: the index of the first user-agent line that matches the key.
     :returns: the index of the last user-agent line above the first rule, and the index of the first
-        line of the next group that does not match the key.
+        user-agent line after the merged groups.
     """
     last_above_rules = first
     has_rules = False  # whether there is a rule between the lines `first` and `at`

@@ -26,8 +26,8 @@ MAX_EXPANSION = 4
 #: The first bytes of gzip data.
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Content-Encoding values that don't name a coding: an empty string, `none`, `binary`, and character
-# sets such as `utf-8` or `iso-8859-1`.
+# Content-Encoding values that don't name a coding: an empty string, `none`, `binary`, `identity`,
+# and character sets such as `utf-8` or `iso-8859-1`.
 _names_no_coding = re.compile(
     rb"|none|binary|identity|utf-?(?:8|16|32)|iso-8859-\d{1,2}|(?:us-)?ascii|windows-125\d"
 ).fullmatch
@@ -87,7 +87,7 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     max_coded = MAX_EXPANSION * limit
     # Two problems that don't matter if there is enough output all the same.
     too_long = ""  # a coded body is so long that it must contain blocks without any output
-    cut_short = ""  # the data of a coding end early
+    cut_short = ""  # the data of one coding ends early
     for stage, name in enumerate(reversed(names), 1):  # undo the last one first
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
@@ -102,7 +102,7 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
         except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise DecodingError(str(error)) from None
         if not is_whole and not cut_short:
-            cut_short = f"the {name.decode()} data break off"
+            cut_short = f"the {name.decode()} data ends early"
     problem = too_long or cut_short
     # If the limit was reached, the part that may be missing isn't needed.
     if problem and len(body) < limit:

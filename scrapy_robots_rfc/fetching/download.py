@@ -62,8 +62,9 @@ class _Exchange:
     :param codings: the response's Content-Encoding header values.
     :param received: number of body bytes received so far.
     :param has_enough: True if we stopped the transfer because the rest isn't needed.
-    :param is_unanswered: True if the request is in the downloader and hasn't been answered.
-    :param is_in_slot: True if the request is in the downloader.
+    :param is_unanswered: True if the request has reached its downloader slot, and no response has
+        come from there, even if the download has failed.
+    :param is_in_slot: True if the request is in its downloader slot.
     :param has_ended: True if nothing is waiting for it anymore. The transfer may continue.
     """
 
@@ -97,7 +98,7 @@ class Downloader:
         self._meta = {**META, "download_timeout": settings.timeout}
         # Whether every robots.txt request takes a connection away from pages.
         self._has_small_pool = _scrapy.has_small_pool(crawler)
-        if settings.unreachable_backoff:  # our own retries replace those of Scrapy
+        if settings.unreachable_backoff:  # our own retries replace Scrapy's
             self._meta["dont_retry"] = True
         # Scheme -> path of a function that adapts its download handler to our requests. `answers`
         # is the protocol whose statuses the handler returns, and only FTP has such a function.
@@ -121,7 +122,7 @@ class Downloader:
         }
 
     def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
-        """Return a request for a robots.txt. The proxy is added to its meta when it is sent.
+        """Return a request for a robots.txt. A proxy from the environment is added when it is sent.
 
         :param fetch: the fetch that it belongs to. The request uses the same route as its source.
         :param known: the validators of a cached file, so that the site can answer 304.

@@ -118,7 +118,7 @@ class Fetcher:
                 await self._sleep(fetch, 0.0)
                 continue
             access = fetched.access
-            if isinstance(access, Local) and access.shortage:  # nothing was sent: not an attempt
+            if isinstance(access, Local) and access.shortage:  # not sent, so not an attempt
                 pause = next(shortage_pauses)
                 await self._note_shortage(fetch, fetched, pause)
                 await self._sleep(fetch, pause)

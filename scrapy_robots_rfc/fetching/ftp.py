@@ -114,7 +114,7 @@ def _new_client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa
         nonlocal total_size
         total_size += len(data)
         if total_size > _MAX_REPLIES:
-            client.transport.abortConnection()  # so these data are the last
+            client.transport.abortConnection()  # so no more data arrives
         handle_replies(data)
 
     client.dataReceived = handle_limited
@@ -124,7 +124,8 @@ def _new_client(meta: Mapping[str, Any], settings: BaseSettings) -> Any:  # noqa
 class _File(Protocol):
     """A protocol that collects a file's bytes.
 
-    :param ended: called at the limit or at the end, with a failure if the connection broke.
+    :param ended: called at the limit, or with a failure if the connection broke. It isn't called at
+        the end of the file, which `FTPClient.retrieveFile` reports.
     """
 
     def __init__(self, limit: int, ended: Callable[..., object]) -> None:

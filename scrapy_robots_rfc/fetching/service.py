@@ -232,7 +232,7 @@ class RobotsService:
         self.pending.tick()
 
     async def close(self) -> None:
-        """Cancel all fetches, write pending entries for up to two seconds, and close the store."""
+        """Cancel all fetches, and close the store after waiting up to a second for its calls."""
         self.pending.cancel_all()
         self.files.stop()
         if self.store is not None:

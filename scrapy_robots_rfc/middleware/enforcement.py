@@ -69,7 +69,7 @@ class Enforcement:
     ) -> None:
         """Drop a request or its response. Count it, log it, send a signal, and raise an exception.
 
-        :param robots: the policy for its origin, or `None` if it doesn't have an origin.
+        :param robots: the policy that decided, or `None` if the robots.txt could not be fetched.
         :raises RobotsDisallowed: always, except in a dry run.
         :raises UnreachableError: raised instead if a single-page command couldn't get robots.txt.
         """

@@ -30,7 +30,7 @@ from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
-# Maximum number of origins that the queue checks in one call. The next call continues.
+# Maximum number of parts that the queue checks in one call. The next call continues.
 MAX_LOOKS = 200
 
 #: Seconds between saves of a disk queue. Requests pushed before a save survive SIGKILL.
@@ -69,7 +69,7 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and slot.
     :param size: total number of requests in all parts.
-    :param state: the state, set by `Gate.wait`.
+    :param state: the state that `Gate.wait` found, or READY after the origin was woken.
     :param parked: the parts that are parked until the origin is woken.
     :param just_fetched: True if no request has been handed out since the last fetch ended. The
         next request for that route is handed out even if its file is not known. Otherwise, if the

@@ -66,8 +66,9 @@ end
 # Take or renew a turn. ARGV contains the owner and the microseconds until the turn expires.
 #
 # While another worker holds the turn, a worker waits for one interval, because the next turn starts
-# at least one interval later. A free turn goes to the worker that has been waiting longest. Until
-# it takes the turn, the others retry after a short pause. A worker that is more than five seconds
+# at least one interval later. It waits no longer than five seconds, or until the turn expires. A
+# free turn goes to the worker that has been waiting longest. Until it takes the turn, the others
+# retry after a short pause. A worker that is more than five seconds
 # late loses its place in line. With a shorter limit, workers with a busy event loop or a slow
 # connection might keep losing their places.
 _TAKE_TURN = f"""{_TURN}
@@ -140,7 +141,7 @@ class RedisStore(SharedStore):
         self._end_turn = self.client.register_script(_END_TURN)
 
     def open(self) -> None:
-        """Check the connection with a script that needs the same permissions as later calls."""
+        """Check the connection by running a script, which needs a permission of its own."""
         self.lease("", "probe", 0.001)
 
     def get(self, key: str) -> bytes | None:

@@ -203,7 +203,7 @@ class SqliteStore(Store):
         This must happen before SQLite opens the file. Otherwise, SQLite might roll back the other
         program's transaction.
 
-        :returns: an empty string if the file is missing, empty or unreadable.
+        :returns: empty bytes if the file is missing, empty or unreadable.
         :raises StoreError: if the file belongs to another program.
         """
         try:
