@@ -101,33 +101,34 @@ class CacheEntry(NamedTuple):
         until = min(self.validity.fresh_until, time)
         return self._replace(validity=self.validity._replace(fresh_until=until))
 
-    def with_settings(self, now: float, limits: Settings) -> Self:
+    def with_settings(self, now: float, settings: Settings) -> Self:
         """Apply this crawl's settings to an entry that another crawl may have stored."""
-        if self.cut is not None and self.cut < limits.max_size:  # this crawl needs more of the file
+        # If the copy was cut at a lower limit, this crawl needs more of the file.
+        if self.cut is not None and self.cut < settings.max_size:
             return self.expiring_by(now)
         # ROBOTS_UNREACHABLE_STATUSES decides what a 4xx status means, except for 407, which always
         # means unreachable. If the other crawl has a different value, fetch the file again.
         if self.status is not None and 400 <= self.status <= 499:
             was_unreachable = self.validity.unreachable_since is not None
             is_unreachable = (
-                self.status in limits.unreachable_statuses or self.status == PROXY_REFUSES
+                self.status in settings.unreachable_statuses or self.status == PROXY_REFUSES
             )
             if is_unreachable is not was_unreachable:
                 return self.expiring_by(now)
-        validity = limit_validity(self.validity, self.fetched, now, limits)
+        validity = limit_validity(self.validity, self.fetched, now, settings)
         if validity.outcome is Outcome.SUCCESSFUL:
             return self._replace(validity=validity)
         # Drop the file, which this crawl would no longer use (ROBOTS_STALE_MAX_AGE).
         return self._replace(validity=validity, body=None, validators=None, cut=None)
 
-    def stored_for(self, now: float, limits: Settings) -> float:
+    def stored_for(self, now: float, settings: Settings) -> float:
         """Return the number of seconds for which a store should keep the entry."""
         validity = self.validity
         ends = [now + 1.0, validity.fresh_until]  # a store only accepts times above 0
         if validity.confirmed is not None:  # if the file becomes unreachable, use the stale copy
-            ends.append(validity.confirmed + limits.stale_max_age)
+            ends.append(validity.confirmed + settings.stale_max_age)
         if validity.unreachable_since is not None:  # so that a restart does not reset the outage
-            max_outage = limits.unreachable_max_age or _UNREACHABLE_KEPT  # None means no limit
+            max_outage = settings.unreachable_max_age or _UNREACHABLE_KEPT  # None means no limit
             ends.append(now + max_outage)
         return max(ends) - now
 
@@ -151,7 +152,7 @@ def next_entry(
     old: CacheEntry | None,
     fetched: Fetched,
     now: float,
-    limits: Settings,
+    settings: Settings,
     since: float | None = None,
 ) -> CacheEntry:
     """Return the new entry after an attempt to fetch a file.
@@ -173,14 +174,14 @@ def next_entry(
         lifetime = old.lifetime  # a 304 without a lifetime leaves it unchanged (RFC 9111, 3.2)
     # Other caches may have kept the response for a while before we got it.
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
-    new = validity_after(validity, access.outcome, now, limits, fresh_for)
+    new = validity_after(validity, access.outcome, now, settings, fresh_for)
     make_entry = partial(CacheEntry, new, access.status, access.cause, now)
     if isinstance(access, Successful):
         # A longer file has been truncated at the limit. But a copy confirmed by a 304 is complete,
         # and only longer if another crawl with a higher limit stored it. A truncated copy is never
         # confirmed, because it is stored without validators.
-        is_cut = not fetched.confirmed and len(access.body) > limits.max_size
-        cut = limits.max_size if is_cut else None
+        is_cut = not fetched.confirmed and len(access.body) > settings.max_size
+        cut = settings.max_size if is_cut else None
         return make_entry(fetched.validators, access.body, lifetime, cut)
     if new.stale and old is not None:  # keep using the previous file
         return make_entry(old.validators, old.body, old.lifetime, old.cut)
@@ -188,7 +189,7 @@ def next_entry(
 
 
 def entry_for_route(
-    old: CacheEntry | None, access: Unreachable | Local, now: float, limits: Settings
+    old: CacheEntry | None, access: Unreachable | Local, now: float, settings: Settings
 ) -> CacheEntry:
     """Return a temporary entry after an attempt that failed because of a proxy or the crawl itself.
 
@@ -198,8 +199,8 @@ def entry_for_route(
     :param old: the origin's entry.
     """
     # Never allow everything because of such a failure, however long it lasts.
-    limits = limits._replace(unreachable_max_age=None)
-    entry = next_entry(old, Fetched(Unreachable(access.status, access.cause)), now, limits)
+    settings = settings._replace(unreachable_max_age=None)
+    entry = next_entry(old, Fetched(Unreachable(access.status, access.cause)), now, settings)
     if isinstance(access, Unreachable):  # the proxy failed
         return entry
     # The crawl itself failed. Don't blame the site, and expire the entry immediately, because

@@ -64,12 +64,14 @@ class NamedAgent(NamedTuple):
         return {"agent": self.name, "agent_from": self.source, "tokens": list(self.tokens)}
 
 
-def agents_of(opts: Namespace, ours: Settings, settings: ScrapySettings) -> list[NamedAgent]:
+def agents_of(
+    opts: Namespace, our_settings: Settings, settings: ScrapySettings
+) -> list[NamedAgent]:
     """Return the agents from the command line without duplicates, or the project's by default."""
     if opts.agent:
         return [NamedAgent(agent, "option") for agent in dict.fromkeys(opts.agent)]
-    if ours.user_agent is not None:
-        return [NamedAgent(ours.user_agent, "setting")]
+    if our_settings.user_agent is not None:
+        return [NamedAgent(our_settings.user_agent, "setting")]
     return [NamedAgent(agent_of_header(default_header(settings)), "header")]
 
 

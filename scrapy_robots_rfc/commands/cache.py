@@ -48,9 +48,11 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
     is_right = {"ls": count == 0, "show": count == 1, "purge": (count > 0) != opts.all}
     if not is_right[opts.action]:
         raise Failed("ls takes no URL, show takes one, and purge takes URLs or --all")
-    ours = read_settings(settings)
-    keys = list(dict.fromkeys(str(common.origin_of(url, ours.schemes)) for url in opts.urls))
-    address, option = (ours.cache, CACHE) if opts.store is None else (opts.store, "--store")
+    our_settings = read_settings(settings)
+    keys = list(
+        dict.fromkeys(str(common.origin_of(url, our_settings.schemes)) for url in opts.urls)
+    )
+    address, option = (our_settings.cache, CACHE) if opts.store is None else (opts.store, "--store")
     with explain_store_errors(address, option):
         # If the path is mistyped, the store would create a new database there.
         path = sqlite_path(address) if isinstance(address, str) else None

@@ -53,27 +53,27 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         raise Failed("--at needs --archive")
     if opts.archive and opts.robots:
         raise Failed("--archive and --robots cannot be combined")
-    ours = common.prepared(settings)
+    our_settings = common.prepared(settings)
     uses = parse_uses(opts.use)
     for label, nearest in unknown_labels(uses or ()):
         console.complain(
             f"unknown label --use {label}; did you mean {nearest}? Only sites that mention it can"
             " disallow it"
         )
-    agents = agents_of(opts, ours, settings)
-    found = _found_about(urls, ours, settings, console, opts)
+    agents = agents_of(opts, our_settings, settings)
+    found = _found_about(urls, our_settings, settings, console, opts)
     _warn_of_odd_files(found.values(), console)
     if opts.agent:
         _warn_of_other_agents(agents, found.values(), console)
-    not_a_url = Unknown(common.not_a_url(ours.schemes), common.URL_ADVICE)
+    not_a_url = Unknown(common.not_a_url(our_settings.schemes), common.URL_ADVICE)
     code = 0
     for number, (url, agent) in enumerate(product(urls, agents)):
-        origin = Origin.of(url, ours.schemes)
+        origin = Origin.of(url, our_settings.schemes)
         governs = not_a_url if origin is None else found[origin]
         recorded = governs.agent if isinstance(governs, ArchivedRobots) else None
         if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - as above
-        record = _judged(url, governs, agent, ours, uses)
+        record = _judged(url, governs, agent, our_settings, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
             console.print_json(record)
@@ -122,19 +122,23 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
 
 
 def _found_about(
-    urls: list[str], ours: Settings, settings: ScrapySettings, console: Console, opts: Namespace
+    urls: list[str],
+    our_settings: Settings,
+    settings: ScrapySettings,
+    console: Console,
+    opts: Namespace,
 ) -> Mapping[Origin, FoundRobots | Unknown]:
     """Return the robots.txt for each of the URLs' origins."""
-    origins = dict.fromkeys(filter(None, (Origin.of(url, ours.schemes) for url in urls)))
+    origins = dict.fromkeys(filter(None, (Origin.of(url, our_settings.schemes) for url in urls)))
     found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
-        found = found_in(opts.archive, opts.at, origins, ours, console)
+        found = found_in(opts.archive, opts.at, origins, our_settings, console)
     elif opts.robots is None:
         found = common.found_about(settings, origins)
     else:
-        body = common.read(opts.robots, console, ours.max_size)
+        body = common.read(opts.robots, console, our_settings.max_size)
         schemes = {origin.scheme for origin in origins}
-        given = {scheme: common.parsed(body, scheme, ours) for scheme in schemes}
+        given = {scheme: common.parsed(body, scheme, our_settings) for scheme in schemes}
         found = {one: _given(given[one.scheme], opts.robots, one) for one in origins}
     return found
 
@@ -266,12 +270,12 @@ CHECK = common.Topic(
 
 def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Print a site's robots.txt, or fail if it is unreachable."""
-    ours = common.prepared(settings)
-    origin = common.origin_of(opts.url, ours.schemes)
+    our_settings = common.prepared(settings)
+    origin = common.origin_of(opts.url, our_settings.schemes)
     found = common.found_about(settings, [origin])[origin]
     _warn_of_odd_files([found], console)
-    for number, agent in enumerate(agents_of(opts, ours, settings)):
-        record = _file_record(found, agent, ours)
+    for number, agent in enumerate(agents_of(opts, our_settings, settings)):
+        record = _file_record(found, agent, our_settings)
         if opts.json:
             console.print_json(record)
         else:

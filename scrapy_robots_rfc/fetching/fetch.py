@@ -191,11 +191,11 @@ class Fetcher:
         """Request the file and follow redirects. Return `None` if the attempt was interrupted."""
         self._count(stats.REQUEST_COUNT)
         copy = fetch.copy
-        limits = self._settings
+        settings = self._settings
         cookies = FetchCookies()
         step = FetchStep(
             fetch.origin.robots_url,
-            scheme=limits.schemes[fetch.origin.scheme],
+            scheme=settings.schemes[fetch.origin.scheme],
             cookie_for=cookies.header_for,
         )
         while True:
@@ -205,13 +205,13 @@ class Fetcher:
                 request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.run_exchange(fetch, self.download.send(request))
             # With a small pool, `Downloader.request` sets a short timeout to cut attempts short.
-            has_short_timeout = request.meta["download_timeout"] < limits.timeout
+            has_short_timeout = request.meta["download_timeout"] < settings.timeout
             if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
                 return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
-                return Fetched(with_route(access_after(answer, limits.timeout), request))
+                return Fetched(with_route(access_after(answer, settings.timeout), request))
             response, body = answer
             if response is None:  # only in an offline replay
                 return Fetched(Unavailable(None, "not in the HTTP cache"))
@@ -220,7 +220,7 @@ class Fetcher:
                 response.status,
                 response.headers.get(b"Location"),
                 body,
-                unreachable_statuses=limits.unreachable_statuses,
+                unreachable_statuses=settings.unreachable_statuses,
                 # A 304 only confirms our copy if we sent its validators.
                 cached=copy.body if copy is not None and validators is not None else None,
             )
@@ -301,16 +301,16 @@ class Fetcher:
         """
         access = fetched.access
         now = self._runtime.clock()
-        limits = self._settings
+        settings = self._settings
         if is_route_failure(access):
-            return entry_for_route(fetch.copy, access, now, limits)
+            return entry_for_route(fetch.copy, access, now, settings)
         if isinstance(access, Unreachable):
-            ttl = with_retry_after(limits.unreachable_ttl, access.retry_after)
-            limits = limits._replace(unreachable_ttl=ttl)
+            ttl = with_retry_after(settings.unreachable_ttl, access.retry_after)
+            settings = settings._replace(unreachable_ttl=ttl)
         # Nothing is cached before a retry, so only the fetch knows since when it has failed.
         last = fetch.last_validity
         unreachable_since = None if last is None else last.unreachable_since
-        return next_entry(fetch.copy, fetched, now, limits, unreachable_since)
+        return next_entry(fetch.copy, fetched, now, settings, unreachable_since)
 
     def _delays(
         self, fetch: PendingFetch, robots: OriginPolicy, access: Access

@@ -57,16 +57,16 @@ _VERY_SIMILAR = 0.9
 _MAX_KEYS = 1000
 
 
-def settings_of(crawler: Crawler, ours: type) -> Settings:
+def settings_of(crawler: Crawler, our_class: type) -> Settings:
     """Read a crawl's settings, and warn about mistakes.
 
-    :param ours: the class `RfcRobotsTxtMiddleware`.
+    :param our_class: the class `RfcRobotsTxtMiddleware`.
     :raises NotConfigured: the crawl does not obey robots.txt.
     :raises SettingError: a value is invalid.
     """
     scrapy_settings = crawler.settings
     our_settings = read_settings(scrapy_settings)
-    _check_leaves(our_settings, scrapy_settings, ours)
+    _check_leaves(our_settings, scrapy_settings, our_class)
     log = partial(logger.log, extra={"spider": crawler.spider})
     for key, hint in _unknown(scrapy_settings):
         log(logging.WARNING, "unknown setting %s (ignored)%s", key, hint)
@@ -78,7 +78,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
             " not obeyed; set ROBOTSTXT_OBEY = True, or remove the middleware",
         )
         raise NotConfigured
-    _log_middlewares(scrapy_settings, ours, log)
+    _log_middlewares(scrapy_settings, our_class, log)
     if not has_our_queue(scrapy_settings):
         log(
             logging.WARNING,
@@ -97,7 +97,7 @@ def settings_of(crawler: Crawler, ours: type) -> Settings:
     return our_settings
 
 
-def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None]) -> None:
+def _log_middlewares(settings: BaseSettings, our_class: type, log: Callable[..., None]) -> None:
     """Warn about middlewares that duplicate ours, and log third-party ones placed before it."""
     for key in _enabled(settings, DOWNLOADER_MIDDLEWARES):
         if is_kind(key, RobotsTxtMiddleware):
@@ -107,7 +107,7 @@ def _log_middlewares(settings: BaseSettings, ours: type, log: Callable[..., None
                 " only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
                 global_object_name(class_of(key)),
             )
-    third_party = [_path(key) for key in _before(settings, ours) if _is_third_party(key)]
+    third_party = [_path(key) for key in _before(settings, our_class) if _is_third_party(key)]
     if third_party:
         log(
             logging.INFO,
@@ -202,7 +202,7 @@ class Misspelt:
             )
 
 
-def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type) -> None:
+def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, our_class: type) -> None:
     """Check that the middlewares required by settings, or subclasses of them, are enabled.
 
     :raises SettingError: one of them is missing, or a downloader middleware is placed before ours.
@@ -216,7 +216,7 @@ def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, ours: type)
             if not settings.obey:  # it is disabled, like ours
                 continue
             # It must come after ours, because it uses the robots.txt files that ours fetches.
-            before_ours = _before(scrapy_settings, ours)
+            before_ours = _before(scrapy_settings, our_class)
             enabled = [key for key in enabled if key not in before_ours]
             place = "after RfcRobotsTxtMiddleware"
         if not leaf.is_among(enabled):
@@ -256,10 +256,10 @@ def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
     return matches[0] if matches else None
 
 
-def _before(settings: BaseSettings, ours: type) -> list[Any]:
+def _before(settings: BaseSettings, our_class: type) -> list[Any]:
     """Return the keys of downloader middlewares placed before ours."""
     keys = _enabled(settings, DOWNLOADER_MIDDLEWARES)
-    return list(takewhile(lambda key: not is_kind(key, ours), keys))
+    return list(takewhile(lambda key: not is_kind(key, our_class), keys))
 
 
 def _enabled(settings: BaseSettings, name: str) -> list[Any]:

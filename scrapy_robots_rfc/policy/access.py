@@ -259,7 +259,7 @@ def validity_after(
     old: Validity | None,
     outcome: Outcome,
     now: float,
-    limits: Settings,
+    settings: Settings,
     fresh_for: float | None = None,
 ) -> Validity:
     """Return the validity after a fetch.
@@ -270,44 +270,44 @@ def validity_after(
         do not specify one.
     """
     if outcome is not Outcome.UNREACHABLE:
-        age = limits.cache_max_age
+        age = settings.cache_max_age
         if fresh_for is not None:
-            age = min(max(fresh_for, limits.cache_min_age), age)
+            age = min(max(fresh_for, settings.cache_min_age), age)
         confirmed = now if outcome is Outcome.SUCCESSFUL else None
         return Validity(outcome, now + age, confirmed)
-    next_fetch = now + limits.unreachable_ttl
+    next_fetch = now + settings.unreachable_ttl
     confirmed = None if old is None else old.confirmed
     since = None if old is None else old.unreachable_since
     if since is None:
         since = now  # this is the first fetch that failed
     # If there is an earlier file, it applies until it is too old (2.3.1.4).
-    if confirmed is not None and now < confirmed + limits.stale_max_age:
-        next_fetch = min(next_fetch, confirmed + limits.stale_max_age)
+    if confirmed is not None and now < confirmed + settings.stale_max_age:
+        next_fetch = min(next_fetch, confirmed + settings.stale_max_age)
         return Validity(Outcome.SUCCESSFUL, next_fetch, confirmed, since)
     # Without a file, nothing is allowed at first. If the site stays unreachable for too long, it is
     # treated as unavailable, so everything is allowed (2.3.1.4).
-    if limits.unreachable_max_age is not None and now >= since + limits.unreachable_max_age:
+    if settings.unreachable_max_age is not None and now >= since + settings.unreachable_max_age:
         return Validity(Outcome.UNAVAILABLE, next_fetch, unreachable_since=since)
     return Validity(Outcome.UNREACHABLE, next_fetch, unreachable_since=since)
 
 
-def limit_validity(old: Validity, fetched: float, now: float, limits: Settings) -> Validity:
+def limit_validity(old: Validity, fetched: float, now: float, settings: Settings) -> Validity:
     """Apply this crawl's settings to a stored validity, without extending it.
 
     :param fetched: the time when the fetch ended.
     """
     if old.unreachable_since is None:
-        return old._replace(fresh_until=min(old.fresh_until, fetched + limits.cache_max_age))
+        return old._replace(fresh_until=min(old.fresh_until, fetched + settings.cache_max_age))
     # The last fetch failed. What applies in that case depends on the settings and on the time, for
     # example on whether an earlier file is too old.
-    validity = validity_after(old, Outcome.UNREACHABLE, now, limits)
+    validity = validity_after(old, Outcome.UNREACHABLE, now, settings)
     if validity.outcome is not old.outcome:
         return validity._replace(fresh_until=now)  # expired, so that the file is fetched again
     # Wait no longer than this crawl would have waited after that fetch: `unreachable_ttl`, or up to
     # `MAX_RETRY_AFTER` if the site sent a Retry-After header. It is unknown whether it sent one.
-    next_fetch = min(old.fresh_until, fetched + max(limits.unreachable_ttl, MAX_RETRY_AFTER))
+    next_fetch = min(old.fresh_until, fetched + max(settings.unreachable_ttl, MAX_RETRY_AFTER))
     if validity.confirmed is not None:
-        next_fetch = min(next_fetch, validity.confirmed + limits.stale_max_age)
+        next_fetch = min(next_fetch, validity.confirmed + settings.stale_max_age)
     return validity._replace(fresh_until=next_fetch)
 
 
