@@ -118,8 +118,8 @@ _WIDE_MARKS = {
 }
 # Maximum number of whitespace-only lines to strip, which takes about 5 ms.
 _MAX_BLANK_LINES = 50_000
-# A line that only contains whitespace: `  `. Most contain only spaces, which ` ++` matches faster
-# than `[ \t]++`.
+# A line that only contains whitespace: `  `. If it contains many spaces, ` ++` is up to a tenth
+# faster than `[ \t]++`.
 _blank_line = re.compile(b"\n(?: ++|[ \t]++)(?=\n|\\Z)")
 
 
