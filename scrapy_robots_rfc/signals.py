@@ -23,8 +23,8 @@ robots_fetched: object = object()
 
 #: Sent when a single exchange for a robots.txt has ended, such as a redirect or an error. Handlers
 #: must not be coroutines.
-#: Arguments: `origin` (the `Origin` of the file, or None), `request` (with the headers that were
-#: sent), `response` (with the body as received, or None if there was no response), `codings` (its
+#: Arguments: `origin` (the `Origin` of the file), `request` (with the headers that were sent),
+#: `response` (with the body as received, or None if there was no response), `codings` (its
 #: Content-Encoding lines, as bytes), `cut_off` (True if the body was not read completely).
 robots_exchanged: object = object()
 

@@ -284,7 +284,7 @@ class Inquirer(Spider):
     async def start(self) -> AsyncIterator[Any]:
         """Run the coroutine."""
         self._advice: dict[str, str] = {}
-        self._last_urls: dict[Origin | None, str] = {}
+        self._last_urls: dict[Origin, str] = {}
         self.crawler.signals.connect(self._attempted, signals.robots_attempted)
         self.crawler.signals.connect(self._exchanged, signals.robots_exchanged)
         await self.work(self)
@@ -298,7 +298,7 @@ class Inquirer(Spider):
 
     def _exchanged(
         self,
-        origin: Origin | None,
+        origin: Origin,
         request: Request,
         response: Any,  # noqa: ANN401
     ) -> None:

@@ -1,6 +1,6 @@
 """Write robots.txt requests and responses to ROBOTS_ARCHIVE in WARC 1.1 format (ISO 28500).
 
-Each fetch also gets a metadata record with its outcome, the expiry time and the file's digest.
+Each attempt also gets a metadata record with its outcome, the expiry time and the file's digest.
 Each record is a separate gzip member that is written in a single call, so a killed crawl leaves
 only complete records.
 """
@@ -44,7 +44,7 @@ _SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie"})
 #: Response headers that are not archived because they only describe the transfer.
 _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS = stats.RECORDS.format(output="archive")
-# Maximum number of origins whose last response is remembered until the fetch ends.
+# Maximum number of origins whose last response is remembered until the attempt ends.
 _MAX_EXCHANGES = 10_000
 _Headers = dict[str, str]
 
@@ -67,7 +67,7 @@ class Archive:
         self._runtime = Runtime()
         self._path = Path(settings.archive or "")
         self._losses = LossLog(crawler, ARCHIVE, stats.RECORD_ERRORS.format(output="archive"))
-        # The ID of the last response record in each origin's current fetch.
+        # The ID of the last response record in each origin's current attempt.
         self._last: LocalCache[Origin, str] = LocalCache(_MAX_EXCHANGES)
         try:
             self._start_file()
@@ -84,7 +84,7 @@ class Archive:
 
     def _exchanged(
         self,
-        origin: Origin | None,
+        origin: Origin,
         request: Request,
         response: Response | None,
         codings: Sequence[bytes],
@@ -109,15 +109,14 @@ class Archive:
                 },
                 StatusAndHeaders(status, lines, "HTTP/1.1"),
             )
-            if origin is not None:  # it's `None` for some redirect targets
-                self._last[origin] = received
+            self._last[origin] = received
         target = url.partition("://")[2].partition("/")[2].partition("#")[0]
         line = f"{request.method} /{target} HTTP/1.1"
         head = StatusAndHeaders(line, _lines(request.headers, _SECRETS), is_http_request=True)
         self._write("request", url, request.body, {"WARC-Record-ID": sent}, head)
 
     def _fetched(self, robots: OriginPolicy, request: Request | None) -> None:
-        """Write the result of a fetch.
+        """Write the result of an attempt to fetch a file.
 
         :param request: the request that triggered the fetch, or `None`.
         """
