@@ -43,8 +43,8 @@ _RETRY_EVERY = 4
 #: Seconds between calls to `PendingFetches.tick`.
 TICK = 0.25
 
-#: Seconds after which an attempt is cut short if other origins are waiting for room. The next
-#: attempt gets the full ROBOTS_TIMEOUT.
+#: Seconds that an exchange may take before its attempt is cut short, if other origins are waiting
+#: for room. The next attempt gets the full ROBOTS_TIMEOUT for each exchange.
 CUT_AFTER = 10.0
 
 #: Interrupts an attempt to make room for another origin. The fetch continues later.
@@ -69,7 +69,7 @@ class PendingFetch:
     :param waits_for_lease: True if another worker was fetching the file.
     :param request: the robots.txt request that is in the downloader.
     :param waits_for_turn: True if that request is waiting for its site's turn.
-    :param timed_from: when the timeout for the current attempt started.
+    :param timed_from: when the timeout for the current exchange started.
     :param interruption: why `tick` interrupted the current attempt, or `None`.
     """
 
@@ -120,7 +120,7 @@ class PendingFetches:
     """A crawl's fetches in progress.
 
     :param on_end: called with each finished fetch, before everything waiting for it continues.
-    :param timeout: maximum seconds that a site may take per attempt.
+    :param timeout: maximum seconds that a site may take per exchange.
     :param on_error: returns the policy for a fetch that raised an exception.
     """
 
@@ -288,7 +288,7 @@ class PendingFetches:
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
 
     def _start_clock(self, fetch: PendingFetch) -> None:
-        """Start the timeout for an attempt."""
+        """Start the timeout for an exchange."""
         fetch.interruption = None
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)
