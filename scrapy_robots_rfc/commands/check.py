@@ -130,17 +130,14 @@ def _found_about(
 ) -> Mapping[Origin, FoundRobots | Unknown]:
     """Return the robots.txt for each of the URLs' origins."""
     origins = dict.fromkeys(filter(None, (Origin.of(url, our_settings.schemes) for url in urls)))
-    found: Mapping[Origin, FoundRobots | Unknown]
     if opts.archive:
-        found = found_in(opts.archive, opts.at, origins, our_settings, console)
-    elif opts.robots is None:
-        found = common.found_about(settings, origins)
-    else:
-        body = common.read(opts.robots, console, our_settings.max_size)
-        schemes = {origin.scheme for origin in origins}
-        given = {scheme: common.parsed(body, scheme, our_settings) for scheme in schemes}
-        found = {one: _given(given[one.scheme], opts.robots, one) for one in origins}
-    return found
+        return found_in(opts.archive, opts.at, origins, our_settings, console)
+    if opts.robots is None:
+        return common.found_about(settings, origins)
+    body = common.read(opts.robots, console, our_settings.max_size)
+    schemes = {origin.scheme for origin in origins}
+    given = {scheme: common.parsed(body, scheme, our_settings) for scheme in schemes}
+    return {one: _given(given[one.scheme], opts.robots, one) for one in origins}
 
 
 def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
