@@ -24,11 +24,11 @@ Private: TypeAlias = Any
 # What a crawl loses -> the private names, any of which may be missing. All of them exist in Scrapy
 # 2.15.0 and 2.19.0.
 _LOST: Mapping[str, tuple[str, ...]] = {
-    "A crawl that is stopped waits for robots.txt files, and is woken every 5 s only": (
+    "A crawl that is stopped waits for robots.txt files, and only wakes up every 5 s": (
         "ExecutionEngine._slot",
     ),
     "A crawl that is stopped waits for robots.txt files and turns": ("_Slot.closing",),
-    "Requests leave the scheduler up to 5 s after their robots.txt or turn has come": (
+    "Requests leave the scheduler up to 5 s after their robots.txt is known or their turn comes": (
         "_Slot.nextcall",
     ),
     "A turn is not released when another middleware drops its request": (
@@ -36,8 +36,8 @@ _LOST: Mapping[str, tuple[str, ...]] = {
         "Downloader.active",
     ),
     "Slots with the fewest pages under way are not preferred": ("Downloader.slots", "Slot.active"),
-    "The added time of Crawl-delay includes DOWNLOAD_DELAY": ("Slot.delay",),
-    "The time of a robots.txt in the queue of its slot counts against ROBOTS_TIMEOUT": (
+    "The time added by Crawl-delay includes DOWNLOAD_DELAY": ("Slot.delay",),
+    "The time that a robots.txt request waits in its slot counts against ROBOTS_TIMEOUT": (
         "Slot.queue",
     ),
     "robots.txt requests count against CONCURRENT_REQUESTS": ("Downloader.total_concurrency",),
@@ -52,7 +52,7 @@ _LOST: Mapping[str, tuple[str, ...]] = {
     "`fetch` in `scrapy shell` waits for an unreachable site (ROBOTS_UNREACHABLE_BACKOFF)": (
         "Crawler.crawling",
     ),
-    "Scrapy's own queue cannot resume a JOBDIR of this package, nor the other way round": (
+    "Scrapy's own queue and this package's queue cannot resume each other's JOBDIR": (
         "pqueues._path_safe",
     ),
     "The robots.txt of a site that has only start requests is fetched without their proxy": (

@@ -86,7 +86,13 @@ def _exempted(
         return None
     for_ever = Validity(Outcome.UNAVAILABLE, math.inf)  # so everything is allowed
     return OriginPolicy(
-        origin, for_ever, status=None, cause="not asked", file=None, _agent=agent, exempt=site.text
+        origin,
+        for_ever,
+        status=None,
+        cause="not requested",
+        file=None,
+        _agent=agent,
+        exempt=site.text,
     )
 
 

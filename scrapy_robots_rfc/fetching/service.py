@@ -241,4 +241,4 @@ class RobotsService:
 
 def undecided_error(origin: Origin) -> RobotsUndecided:
     """Return the error for a request that is still undecided when the crawl ends."""
-    return RobotsUndecided(f"the spider closed before {origin.robots_url} was there")
+    return RobotsUndecided(f"the spider closed before {origin.robots_url} was known")
