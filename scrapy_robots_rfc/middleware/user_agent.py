@@ -5,7 +5,6 @@ order. Names are parsed by `core/agents.py`.
 """
 
 import logging
-from functools import lru_cache
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -84,7 +83,8 @@ class UserAgents:
         """
         header = default_header(self._crawler.settings, spider)
         self._default = agent_of_header(header)
-        shown = to_unicode(header or "", errors="replace")
+        values = Headers({"User-Agent": header or ""}).getlist("User-Agent")  # it may be a list
+        shown = to_unicode(b", ".join(values), errors="replace")
         agent = self.default()
         extra = {"spider": spider}
         if not agent.tokens:
@@ -155,7 +155,6 @@ class UserAgents:
         return getattr(self._crawler.spider, USER_AGENT_KEY, None)
 
 
-@lru_cache(maxsize=1024)
 def agent_of_header(header: str | bytes | None) -> Agent:
     """Return the agent that a User-Agent header names, or `NO_AGENT` if it names none."""
     return parse_agent(header) or NO_AGENT

@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Callable
 from functools import partial
+from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -24,7 +25,7 @@ from scrapy_robots_rfc.scheduling.paced_sites import OwnTurns, PacedSite, PacedS
 from scrapy_robots_rfc.settings import Settings
 
 #: Seconds after which a middleware loses the turn of a request that it holds back.
-MAX_HELD = 10.0
+MAX_HELD = 30.0
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -62,6 +63,8 @@ class Throttle:
         self._wake_at = math.inf
         self._added_seconds = 0.0
         self._has_warned_of_held = False
+        # The requests with a turn that have reached the downloader, so they will be sent.
+        self._reached: WeakSet[Request] = WeakSet()
 
     # Paced sites.
 
@@ -89,6 +92,7 @@ class Throttle:
             site.turns = self._share(site.origin, partial(self._wake_site, site.origin))
         for request in _scrapy.requests_in_downloader(self._crawler):
             if request not in self._turns and self._origin_of(request) == site.origin:
+                self._reached.add(request)
                 self._give_turn(request, site)
 
     # Turns.
@@ -202,7 +206,10 @@ class Throttle:
         """Give a request a turn if its site's interval was unknown when it was sent."""
         origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
-        if site is not None and request not in self._turns:
+        if site is None:
+            return
+        self._reached.add(request)
+        if request not in self._turns:
             self._give_turn(request, site)
 
     def _release_ended(self, site: PacedSite | None = None) -> bool:
@@ -219,7 +226,10 @@ class Throttle:
             and not _scrapy.is_under_way(self._crawler, request)
         ]
         for request in ended:
-            self.release(request)
+            if request in self._reached:  # its caller was cancelled, but Scrapy still sends it
+                self.answered(request)
+            else:
+                self.release(request)
         return bool(ended)
 
     def _release_held(self) -> None:
@@ -228,17 +238,15 @@ class Throttle:
         The middleware may hold a request until another one is answered, for example for a login
         page. If that one is waiting for the turn of the first, neither would ever be sent.
         """
-        for origin in set(self.waiting.values()):
-            site = self.sites.get(origin)
-            if site is None or site.waiting_since is None:  # the turn was just taken
+        for site in set(self._turns.values()):
+            if site.waiting_since is None:  # the turn was just taken, or nobody waits
                 continue
             if self.clock() - site.waiting_since < MAX_HELD:
                 continue
-            # A request that has passed all middlewares keeps its turn, because it will be answered.
-            past_middlewares = set(_scrapy.requests_in_downloader(self._crawler))
             for request, request_site in list(self._turns.items()):
-                if request_site is site and request not in past_middlewares:
-                    self._warn_of_held(origin)
+                # A request that has passed all middlewares keeps its turn, because it will be sent.
+                if request_site is site and request not in self._reached:
+                    self._warn_of_held(site.origin)
                     self.release(request)
 
     def _warn_of_held(self, origin: Origin) -> None:

@@ -348,7 +348,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
 
     def _places(self, response: Response, rules: PageRules) -> dict[str, str]:
         """Return the rules to obey, each with the first place where it appears on the page."""
-        origin = Origin.of(response.url)
+        origin = Origin.of(response.url, self._settings.schemes)
         exempt = origin is not None and any(site.covers(origin) for site in self._settings.exempt)
         if exempt or response.meta.get(EXEMPT_KEY):
             return {}
@@ -383,7 +383,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
             # A dropped request does not reach Scrapy's RefererMiddleware.
             reported.headers.setdefault("Referer", without_userinfo(response.url))
         logger.debug(message, dropped, printable(why), extra={"spider": self.crawler.spider})
-        origin = Origin.of(reported.url)
+        origin = Origin.of(reported.url, self._settings.schemes)
         decision = Decision(False, Reason.PAGE, origin=None if origin is None else str(origin))
         self.crawler.signals.send_catch_log(
             signals.request_disallowed,

@@ -63,6 +63,7 @@ META = {"robotstxt_user_agent": "metabot"}
         ("own", {}, {"headers": OWN}, Pages),
         ("default", {}, {}, Pages),
         ("own", {"DEFAULT_REQUEST_HEADERS": {"User-Agent": "ownbot"}}, {}, Pages),
+        ("own", {"USER_AGENT": ["ownbot/1.0"]}, {}, Pages),
         (
             "any",
             {"USER_AGENT": "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/130.0"},

@@ -13,6 +13,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import robots_service
@@ -22,9 +23,8 @@ from tests.support.site import Reply, redirect, robots
 from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
-    from twisted.internet.defer import Deferred
 
 # Older and newer names of one setting are both tried.
 pytestmark = pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
@@ -330,19 +330,63 @@ class LogsInFirst:
         """Log in."""
         if not self.has_begun and not request.url.endswith("/robots.txt"):
             self.has_begun = True
-            login = Request(request.url.replace("/0", "/login"))
-            await self.crawler.engine.download_async(login)
+            await self.fetch(Request(request.url.replace("/0", "/login")))
+
+    async def fetch(self, login: Request) -> None:
+        """Wait for the page."""
+        await self.crawler.engine.download_async(login)
 
 
+class LogsInByTheQueue(LogsInFirst):
+    """The same, but the login page comes from the scheduler."""
+
+    async def fetch(self, login: Request) -> None:
+        """Wait for the page."""
+        done: Deferred[None] = Deferred()
+        self.crawler.engine.crawl(login.replace(callback=lambda _: done.callback(None)))
+        await maybe_deferred_to_future(done)
+
+
+@pytest.mark.parametrize("middleware", [LogsInFirst, LogsInByTheQueue])
 @ensureDeferred
 async def test_middleware_that_logs_in_first(
-    site: Clocked, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    site: Clocked,
+    middleware: type,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A middleware that holds a page's turn while it requests another page doesn't wait forever."""
     monkeypatch.setattr(throttle, "MAX_HELD", DELAY)
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], LogsInFirst: 700}
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 700}
     settings = {"DOWNLOADER_MIDDLEWARES": middlewares, "CLOSESPIDER_TIMEOUT": 10}
     result = await crawl(urls(site, 3), settings)
     assert fetched(result) == 3
     assert sorted(site.pages) == ["/0", "/1", "/2", "/login"]
     assert caplog.text.count("A middleware has held a request to") == 1
+
+
+class Impatient(Pages):
+    """Stops waiting for a file that it downloads outside the scheduler, then requests a page."""
+
+    async def parse(self, response: Any, **_: Any) -> AsyncIterator[Request]:
+        """Download."""
+        super().parse(response)
+        if response.url.endswith("/0"):
+            slow = Request(response.urljoin("/slow"))
+            download = deferred_from_coro(self.crawler.engine.download_async(slow))
+            await maybe_deferred_to_future(sleep(1.0))  # it is sent after 0.8 s
+            download.addErrback(lambda _: None).cancel()
+            yield Request(response.urljoin("/1"), self.parse)
+
+
+@ensureDeferred
+async def test_request_that_is_cancelled_during_its_transfer(site: Clocked) -> None:
+    """The interval is kept, because Scrapy doesn't stop the transfer."""
+    gate = threading.Event()
+    rules = robots("User-agent: *\nCrawl-delay: 0.8\n")
+    site.replies = {"/robots.txt": rules, "/slow": Reply(gate=gate)}
+    result = await crawl(urls(site, 1), {"DOWNLOAD_TIMEOUT": 3}, spider=Impatient)
+    gate.set()
+    assert [target for _, target in site.arrivals] == ["/robots.txt", "/0", "/slow", "/1"]
+    assert fetched(result) == 2
+    assert min(gaps(site)) >= 0.8
