@@ -14,16 +14,11 @@ from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.agents import AGENT, NamedAgent, agents_of, show_agent
 from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
+from scrapy_robots_rfc.core import preferences
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
 from scrapy_robots_rfc.core.lines import as_text
-from scrapy_robots_rfc.core.preferences import (
-    POLICY_TOKENS,
-    find_refusal,
-    parse_uses,
-    unknown_labels,
-)
 from scrapy_robots_rfc.core.text import join_items, printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
@@ -54,8 +49,8 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     if opts.archive and opts.robots:
         raise Failed("--archive and --robots cannot be combined")
     our_settings = common.prepared(settings)
-    uses = parse_uses(opts.use)
-    for label, nearest in unknown_labels(uses or ()):
+    uses = preferences.parse_uses(opts.use)
+    for label, nearest in preferences.unknown_labels(uses or ()):
         console.complain(
             f"unknown label --use {label}; did you mean {nearest}? Only sites that mention it can"
             " disallow it"
@@ -72,7 +67,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         governs = not_a_url if origin is None else found[origin]
         recorded = governs.agent if isinstance(governs, ArchivedRobots) else None
         if recorded is not None and not opts.agent:  # the project's agent may have changed
-            agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - as above
+            agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - for this URL
         record = _judged(url, governs, agent, our_settings, uses)
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
@@ -179,7 +174,7 @@ def _judged(
     use = file.preferences(url, tokens)
     archived = found if isinstance(found, ArchivedRobots) else None
     declared = settings.use if archived is None or archived.use is None else archived.use
-    refusal = find_refusal((declared if uses is None else uses) or (), use)
+    refusal = preferences.find_refusal((declared if uses is None else uses) or (), use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
@@ -303,8 +298,8 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
         names = printable(", ".join(filter(None, group["tokens"]))) or "(no name)"
         names += " (applies)" * group["applies"]
         for token in group["tokens"]:
-            if token.lower() in POLICY_TOKENS:
-                names += f" (sets what may be used for {POLICY_TOKENS[token.lower()]})"
+            if token.lower() in preferences.POLICY_TOKENS:
+                names += f" (sets what may be used for {preferences.POLICY_TOKENS[token.lower()]})"
         console.print(f"\n{mark} {group['line']:>5}  {names}")
         for rule in group["rules"]:
             text = printable(f"{rule['kind']}: {rule['pattern']}")

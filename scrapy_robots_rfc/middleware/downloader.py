@@ -22,7 +22,7 @@ from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.core.agents import NO_AGENT, Agent
-from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
+from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import MARK
@@ -30,7 +30,7 @@ from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedR
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
-from scrapy_robots_rfc.middleware.enforcement import Enforcement
+from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable
 from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.startup import Misspelt, has_third_party_component, settings_of
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
@@ -158,10 +158,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
         """Drop a request because its robots.txt can't be fetched."""
-        decision = Decision(
-            False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
-        )
-        self.enforcement.drop(request, decision, Refusal(f"{UNREACHABLE}{cause}"), None)
+        refusal = Refusal(f"{UNREACHABLE}{cause}")
+        self.enforcement.drop(request, unreachable(origin), refusal, None)
 
     def known(
         self, origin: Origin, request: Request, *, counted: bool = True

@@ -14,7 +14,7 @@ from scrapy_robots_rfc._scrapy import is_one_page_command
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
 
@@ -109,6 +109,11 @@ class Enforcement:
             # Without an Allow or Disallow rule, a Content-Usage line may be responsible.
             line=explanation.line if decision.rule is None else decision.rule.line,
         )
+
+
+def unreachable(origin: Origin | None) -> Decision:
+    """Return the decision about a request whose robots.txt can't be fetched."""
+    return Decision(False, Reason.UNREACHABLE, origin=None if origin is None else str(origin))
 
 
 def request_text(request: Request) -> str:

@@ -17,12 +17,12 @@ from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
+from scrapy_robots_rfc.core.decision import Decision, Refusal
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
-from scrapy_robots_rfc.middleware.enforcement import Enforcement
+from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import Settings
@@ -173,10 +173,7 @@ class FinalUrls:
 
     def _drop(self, request: Request, url: str, cause: str, origin: Origin | None) -> None:
         """Drop a page because we couldn't get the robots.txt for its final URL."""
-        decision = Decision(
-            False, Reason.UNREACHABLE, origin=None if origin is None else str(origin)
-        )
-        self._refuse(request, url, decision, f"{UNREACHABLE}{cause}", None)
+        self._refuse(request, url, unreachable(origin), f"{UNREACHABLE}{cause}", None)
 
     def _refuse(
         self,

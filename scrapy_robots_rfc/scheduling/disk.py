@@ -161,7 +161,7 @@ class QueueFolder:
 
         If it cannot be repaired, its files are renamed.
         """
-        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - queuelib loads SQLite
+        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
 
         kind = self._class_of(name)  # `None` if start requests no longer have their own class
         try:

@@ -91,9 +91,8 @@ class Throttle:
         if self._share is not None:
             site.turns = self._share(site.origin, partial(self._wake_site, site.origin))
         for request in _scrapy.requests_in_downloader(self._crawler):
-            if request not in self._turns and self._origin_of(request) == site.origin:
-                self._reached.add(request)
-                self._give_turn(request, site)
+            if self._origin_of(request) == site.origin:
+                self._reached_downloader(request)
 
     # Turns.
 
@@ -238,16 +237,13 @@ class Throttle:
         The middleware may hold a request until another one is answered, for example for a login
         page. If that one is waiting for the turn of the first, neither would ever be sent.
         """
-        for site in set(self._turns.values()):
-            if site.waiting_since is None:  # the turn was just taken, or nobody waits
+        for request, site in list(self._turns.items()):
+            if request in self._reached:  # it has passed all middlewares, so it will be sent
                 continue
-            if self.clock() - site.waiting_since < MAX_HELD:
-                continue
-            for request, request_site in list(self._turns.items()):
-                # A request that has passed all middlewares keeps its turn, because it will be sent.
-                if request_site is site and request not in self._reached:
-                    self._warn_of_held(site.origin)
-                    self.release(request)
+            since = site.waiting_since
+            if since is not None and self.clock() - since >= MAX_HELD:
+                self._warn_of_held(site.origin)
+                self.release(request)
 
     def _warn_of_held(self, origin: Origin) -> None:
         """Warn, once per crawl, that an interval may not be kept."""
