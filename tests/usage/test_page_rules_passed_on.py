@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.exceptions import CloseSpider
+from scrapy.http import HtmlResponse
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from tests.support.crawling import Pages
@@ -117,3 +119,29 @@ async def test_exempt_pages(site: Site, other: Site) -> None:
     requests = [site.url(), Request(site.url("/b"), meta=says_so), site.url("/c")]
     await run(requests, settings)
     assert site.pages == ["/", "/", "/a", "/a", "/b"]
+
+
+class Handler:
+    """Answers requests with a scheme that the user added."""
+
+    lazy = False
+
+    async def download_request(self, request: Request) -> Response:
+        return HtmlResponse(request.url, headers={"X-Robots-Tag": "none"}, request=request)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("exempt", "dropped"), [([], {"nofollow/header": 1}), (["a.example"], {})])
+@ensureDeferred
+async def test_exempt_site_with_a_scheme_that_a_user_added(
+    exempt: list[str], dropped: dict[str, int]
+) -> None:
+    """ROBOTS_EXEMPT applies to sites with a scheme from ROBOTS_SCHEMES, too."""
+    handlers = {"foo": Handler}
+    schemes = {"foo": {"port": 7070, "answers": "http", "rules": "rfc9309"}}
+    more = {"DOWNLOAD_HANDLERS": handlers, "ROBOTS_SCHEMES": schemes, "ROBOTS_EXEMPT": exempt}
+    pages = ["foo://a.example/", "foo://a.example/next"]
+    result = await run(pages, obeying("nofollow", **more))
+    assert counted(result) == dropped
