@@ -6,6 +6,7 @@ import logging
 import re
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,7 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_robots_rfc._runtime import descriptor_limit
 from scrapy_robots_rfc._scrapy import next_queue, path_safe, peek, start_queues
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ NO_ORIGIN = "*"
 
 # Maximum descriptors for a queue's file or folder. A FIFO queue opens two files in its folder.
 _DESCRIPTORS_PER_FILE = 2
+# Seconds that the thread that writes the state sleeps, so that the other threads can run.
+_PAUSE = 0.001
 # Scrapy's name for the file or folder of a priority. The "s" is added for start requests.
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
@@ -68,24 +72,27 @@ class QueueFolder:
         self._path = Path(path)
         self._class, self._start_class = classes
         # Instead of using the list of a `ScrapyPriorityQueue`, `_recover` looks for its files.
-        self._state = dict(state) if isinstance(state, Mapping) else {}
+        self._state: ShardedDict[str, list[int]] = ShardedDict()
+        if isinstance(state, Mapping):
+            self._state.update(state)
         # Open queues, with the most recently used one last.
         self._open: dict[str, ScrapyPriorityQueue] = {}
         # The maximum number of file descriptors that each open queue may use.
         self._descriptors: dict[str, int] = {}
         # Open queues where a peek may have moved the file position.
         self._peeked: set[str] = set()
-        # Queues that have never held a start request. They are opened without files for start
-        # requests, because Scrapy would create these each time, and remove them at each close.
-        self._without_start: set[str] = set()
+        # Queues that have never held a start request have a key in here. They are opened without
+        # files for start requests, because Scrapy would create these each time, and remove them at
+        # each close.
+        self._without_start: ShardedDict[str, None] = ShardedDict()
         self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
         self._writer: threading.Thread | None = None
         self._recover()
 
     @property
     def keys(self) -> list[str]:
-        """Keys of the queues left by the last process."""
-        return [key for key, priorities in self._state.items() if priorities]
+        """Keys of the queues left by the last process, in alphabetical order."""
+        return sorted(key for key, priorities in self._state.items() if priorities)
 
     def _path_of(self, key: str) -> Path:
         return self._path / path_safe(self._crawler, key)
@@ -294,10 +301,10 @@ class QueueFolder:
         is_start = request.meta.get("is_start_request", False)
         is_new = key not in self._state
         if is_new and not is_start:
-            self._without_start.add(key)
+            self._without_start[key] = None
         elif is_start and key in self._without_start:
             # The queue needs files for start requests from now on. `use` reopens it with them.
-            self._without_start.discard(key)
+            self._without_start.pop(key, None)
             if key in self._open:
                 self._close(key)
         self.use(key, lambda queue: queue.push(request))
@@ -376,7 +383,7 @@ class QueueFolder:
         if key in self._open:
             self._close(key)
         self._state.pop(key, None)
-        self._without_start.discard(key)
+        self._without_start.pop(key, None)
         with suppress(OSError):  # the folder contains other files
             self._path_of(key).rmdir()
 
@@ -391,8 +398,9 @@ class QueueFolder:
         # A thread writes the state, because it may be large. If the previous thread is still busy,
         # the next call will write it.
         if self._writer is None or not self._writer.is_alive():
-            state = dict(self._state)  # the thread must not iterate over a dict that changes
-            self._writer = threading.Thread(target=self._write, args=(state,), daemon=True)
+            # Copy the dicts, because the thread must not iterate over a dict that changes.
+            shards = [shard.copy() for shard in self._state.shards]
+            self._writer = threading.Thread(target=self._write, args=(shards,), daemon=True)
             self._writer.start()
 
     def close(self) -> dict[str, list[int]]:
@@ -400,19 +408,27 @@ class QueueFolder:
         self.flush()
         if self._writer is not None:
             self._writer.join()
-        return {key: priorities for key, priorities in self._state.items() if priorities}
+        return {
+            key: priorities
+            for shard in self._state.shards
+            for key, priorities in shard.items()
+            if priorities
+        }
 
-    def _write(self, state: dict[str, list[int]]) -> None:
+    def _write(self, shards: list[dict[str, list[int]]]) -> None:
         """Replace the file atomically, so that a killed process leaves either the old or new one.
 
-        This runs in a thread, but a long call such as `json.dumps` would block all other threads.
-        `json.dump` lets them run between its chunks.
+        This runs in a thread, but a long call to `json.dumps` would block all other threads. So it
+        encodes one shard at a time and lets the other threads run after each one.
         """
         path = self._path / "active.json"  # where Scrapy's scheduler looks for it
         new = path.with_suffix(".json.new")
+        texts = []
+        for shard in filter(None, shards):
+            texts.append(json.dumps(shard)[1:-1])  # without the braces
+            time.sleep(_PAUSE)
         try:
-            with new.open("w", encoding="utf-8") as file:
-                json.dump(state, file)
+            new.write_text("{" + ", ".join(texts) + "}", encoding="utf-8")
             new.replace(path)
         except OSError as error:
             logger.warning("Cannot write the state of the queue to JOBDIR (%s)", error)

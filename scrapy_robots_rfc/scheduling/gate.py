@@ -14,10 +14,10 @@ seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin
 
 import enum
 import heapq
-import itertools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, count
 from typing import Any, Protocol, TypeAlias
 from weakref import WeakSet
 
@@ -28,6 +28,7 @@ from scrapy_robots_rfc._scrapy import is_closing, wake_engine
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 # Maximum number of parts that the queue checks in one call. The next call continues.
@@ -107,14 +108,13 @@ class Gate:
         self._throttle = throttle
         throttle.on_turn = self.wake
         self._clock = throttle.clock
-        #: The origins with requests in the scheduler. `None` is always included, so that this dict
-        #: has one key more than a queue's dict of slots if each origin has its own slot. Otherwise
-        #: the same push would resize both dicts, which takes milliseconds with 100,000 keys.
-        self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
+        #: The origins with requests in the scheduler, and `None`.
+        self.origins: ShardedDict[Origin | None, QueuedOrigin] = ShardedDict()
+        self.origins[None] = QueuedOrigin(None)
         #: Parts that are parked for a number of seconds, as tuples: when to wake the part, a number
         #: to break ties, and the part.
         self.timed: list[tuple[float, int, Part]] = []
-        self._numbers = itertools.count()
+        self._numbers = count()
         #: Requests that left the scheduler because their file was known.
         self.handed_out: WeakSet[Request] = WeakSet()
         #: Called every `SAVE_EVERY` seconds, so that a disk queue survives SIGKILL.
@@ -217,6 +217,10 @@ class Gate:
         if queued_origin.origin is not None and not queued_origin.parts and not is_in_line:
             self.origins.pop(queued_origin.origin, None)
 
+    def all_origins(self) -> Iterator[QueuedOrigin]:
+        """Return all origins with requests in the scheduler."""
+        return chain.from_iterable(shard.values() for shard in self.origins.shards)
+
     # Parking and waking.
 
     def park(self, part: Part, queued_origin: QueuedOrigin, seconds: float | None) -> None:
@@ -289,12 +293,12 @@ class Gate:
 
     def fetching(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a fetch, and their number."""
-        for origin, queued_origin in self.origins.items():
+        for queued_origin in self.all_origins():
             # Check the state first, because there may be many origins, but few are in this state.
-            if queued_origin.state is not State.FETCHING or origin is None:
+            if queued_origin.state is not State.FETCHING or queued_origin.origin is None:
                 continue
             if queued_origin.size:
-                yield origin, queued_origin.size
+                yield queued_origin.origin, queued_origin.size
 
     def fetch_of(self, origin: Origin) -> PendingFetch | None:
         """Return the fetch of an origin's robots.txt, or `None` if there is none."""
@@ -316,7 +320,7 @@ class Gate:
             return
         ready = State.READY  # a local variable is faster, and there may be very many origins
         self.waiting_at_close = sum(
-            [queued.size for queued in self.origins.values() if queued.state is not ready]
+            [queued.size for queued in self.all_origins() if queued.state is not ready]
         )
         # A response may have just woken a paced origin, so it is READY, but still has to wait.
         sites = self._throttle.sites

@@ -21,6 +21,7 @@ from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy_robots_rfc._scrapy import page_counter, peek, wake_engine
 from scrapy_robots_rfc.scheduling.disk import NO_ORIGIN, QueueFolder, key_of, lacks_descriptors
 from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of, restore_filter
+from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ class OriginPriorityQueue:
         #: Number of requests in the queue.
         self.size: int = 0
         # Each slot's parts that are not parked, in the order in which they are tried.
-        self._ready: dict[str, list[QueuePart]] = {}
+        self._ready: ShardedDict[str, list[QueuePart]] = ShardedDict()
         # The slots with such parts. Of the slots with the fewest pages in progress, the first is
         # used next and then moved to the end.
         self._slots: deque[str] = deque()
@@ -387,7 +388,7 @@ class OriginPriorityQueue:
         """Remove and return all requests when the crawl closes."""
         self._gate.count_waiting()  # before they are removed
         taken = []
-        for queued_origin in self._gate.origins.values():
+        for queued_origin in self._gate.all_origins():
             for part in queued_origin.parts.values():
                 if part.owner is self:  # the scheduler may have other queues
                     while (request := self._pop_from(part)) is not None:

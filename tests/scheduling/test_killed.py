@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,21 @@ def test_killed_before_it_was_saved(key: str, tmp_path: Path) -> None:
         assert opened.keys == [key]
     urls = sorted(url for each in opened.keys for url in drained(QueueOnDisk(opened, each)))
     assert urls == [f"http://a.example/{number}" for number in range(3)]
+
+
+def test_saved_state(tmp_path: Path) -> None:
+    """The state written for a killed process has every queue with its priorities."""
+    folder = open_folder(tmp_path, "lifo")
+    keys = sorted(f"site{number}" for number in range(150))
+    for key in keys:
+        QueueOnDisk(folder, key).push(Request("data:,", priority=2))
+    threads = threading.enumerate()
+    folder.save()
+    for thread in threading.enumerate():
+        if thread not in threads:
+            thread.join()
+    assert json.loads((tmp_path / "active.json").read_text()) == {key: [-2] for key in keys}
+    assert open_folder(tmp_path, "lifo").keys == keys
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
