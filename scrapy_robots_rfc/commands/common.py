@@ -180,9 +180,13 @@ def without_passwords(text: str) -> str:
     )
 
 
-def is_url(source: str) -> bool:
-    """Return True if a source is a URL rather than a file name."""
-    return source.partition("://")[0].lower() in SCHEMES and "://" in source
+def is_url(source: str, schemes: Iterable[str] = ()) -> bool:
+    """Return True if a source is a URL rather than a file name.
+
+    :param schemes: schemes accepted in addition to the default ones.
+    """
+    scheme, separator, _ = source.partition("://")
+    return bool(separator) and scheme.lower() in {*SCHEMES, *schemes}
 
 
 def source_name(source: str) -> str:

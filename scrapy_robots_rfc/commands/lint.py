@@ -34,16 +34,18 @@ _FROM_ITS_SITE: dict[str, Any] = {
 
 def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
     """Print the findings for each file, and return the exit code."""
-    max_size = common.prepared(settings).max_size
+    our_settings = common.prepared(settings)
+    schemes = our_settings.schemes
     sources = dict.fromkeys(
-        common.origin_of(source) if common.is_url(source) else source for source in opts.sources
+        common.origin_of(source, schemes) if common.is_url(source, schemes) else source
+        for source in opts.sources
     )
     fetched = _fetched([each for each in sources if isinstance(each, Origin)], settings)
     counts = []
     codes = [0]
     for source in sources:
         try:
-            name, file, missing = _read(source, fetched, console, max_size)
+            name, file, missing = _read(source, fetched, console, our_settings.max_size)
         except Failed as error:
             console.complain(str(error))
             codes.append(common.NO_ANSWER)

@@ -18,9 +18,10 @@ from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, bounded_texts, re
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
     """Print a page's rules for each agent, and return the exit code."""
-    agents = agents_of(opts, common.prepared(settings), settings)
-    if common.is_url(opts.page):
-        common.origin_of(opts.page)
+    our_settings = common.prepared(settings)
+    agents = agents_of(opts, our_settings, settings)
+    if common.is_url(opts.page, our_settings.schemes):
+        common.origin_of(opts.page, our_settings.schemes)
         url = common.as_url(opts.page)
         response = common.crawl(settings, lambda inquirer: inquirer.page(url))
         name = without_userinfo(response.url)

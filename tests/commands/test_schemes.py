@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from demo.gemini import Capsule
 from tests.support.command_line import run
 from tests.support.ftp_site import ftp_site
 
@@ -75,6 +76,25 @@ def test_schemes_of_a_project(tmp_path: Path) -> None:
     assert (done.code, done.lines[0].split()[0]) == (1, "disallowed")
     done = run("check", "web://:x/", *given, *web, folder=tmp_path)
     assert (done.code, " http, https, gemini or web URL" in done.err) == (2, True)
+
+
+def test_files_and_pages_of_a_custom_scheme(tmp_path: Path) -> None:
+    """`lint` and `page` accept URLs of a scheme that the user added."""
+    text = "20 text/plain"
+    capsule = Capsule({"/open": (text, "x"), "/robots.txt": (text, f"{RULES}Dissallow: /x\n")})
+    options = (
+        "-s", 'DOWNLOAD_HANDLERS={"moon": "demo.gemini.GeminiHandler"}',
+        "-s", 'ROBOTS_SCHEMES={"moon": {"port": 1, "answers": "gemini", "rules": "gemini"}}',
+    )  # fmt: skip
+    url = capsule.url("/open").replace("gemini:", "moon:")
+    try:
+        done = run("lint", url, *options, folder=tmp_path)
+        assert (done.code, done.err) == (1, "")
+        assert done.lines[-1].endswith("/robots.txt: 2 findings")
+        done = run("page", url, *options, folder=tmp_path)
+        assert (done.code, done.err, done.lines[0]) == (0, "", url)
+    finally:
+        capsule.stop()
 
 
 @pytest.mark.parametrize("url", ["ftp://a.example/closed", "data:,a@b", "S3://b/"])
