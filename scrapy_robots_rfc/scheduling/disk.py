@@ -81,7 +81,7 @@ class QueueFolder:
         self._descriptors: dict[str, int] = {}
         # Open queues where a peek may have moved the file position.
         self._peeked: set[str] = set()
-        # Queues that have never held a start request have a key in here. They are opened without
+        # The keys are those of queues that have never held a start request. They are opened without
         # files for start requests, because Scrapy would create these each time, and remove them at
         # each close.
         self._without_start: ShardedDict[str, None] = ShardedDict()
