@@ -398,9 +398,7 @@ class QueueFolder:
         # A thread writes the state, because it may be large. If the previous thread is still busy,
         # the next call will write it.
         if self._writer is None or not self._writer.is_alive():
-            # Copy the dicts, because the thread must not iterate over a dict that changes.
-            shards = [shard.copy() for shard in self._state.shards]
-            self._writer = threading.Thread(target=self._write, args=(shards,), daemon=True)
+            self._writer = threading.Thread(target=self._write, daemon=True)
             self._writer.start()
 
     def close(self) -> dict[str, list[int]]:
@@ -415,18 +413,21 @@ class QueueFolder:
             if priorities
         }
 
-    def _write(self, shards: list[dict[str, list[int]]]) -> None:
+    def _write(self) -> None:
         """Replace the file atomically, so that a killed process leaves either the old or new one.
 
         This runs in a thread, but a long call to `json.dumps` would block all other threads. So it
-        encodes one shard at a time and lets the other threads run after each one.
+        encodes one shard at a time and lets the other threads run after each one. They may change
+        the state meanwhile, because `_recover` accepts a state that differs from the files.
         """
         path = self._path / "active.json"  # where Scrapy's scheduler looks for it
         new = path.with_suffix(".json.new")
         texts = []
-        for shard in filter(None, shards):
-            texts.append(json.dumps(shard)[1:-1])  # without the braces
-            time.sleep(_PAUSE)
+        for shard in self._state.shards:
+            copy = shard.copy()  # cannot be interrupted
+            if copy:
+                texts.append(json.dumps(copy)[1:-1])  # without the braces
+                time.sleep(_PAUSE)
         try:
             new.write_text("{" + ", ".join(texts) + "}", encoding="utf-8")
             new.replace(path)
