@@ -39,6 +39,9 @@ NO_ORIGIN = "*"
 _DESCRIPTORS_PER_FILE = 2
 # Seconds that the thread that writes the state sleeps, so that the other threads can run.
 _PAUSE = 0.001
+# Maximum bytes of a folder name on most file systems, and the length of the hash at its end.
+_MAX_NAME = 255
+_HASH = 32
 # Scrapy's name for the file or folder of a priority. The "s" is added for start requests.
 _PRIORITY = re.compile(r"(-?\d+)s?")
 
@@ -48,6 +51,8 @@ def key_of(slot: str, origin: Origin | None) -> str:
 
     :param origin: `None` for requests that aren't subject to robots.txt.
     """
+    # A user's slot name may contain lone surrogates, which cannot be hashed for the folder name.
+    slot = slot.encode("utf-8", "backslashreplace").decode()
     return f"{slot} {NO_ORIGIN if origin is None else origin}"
 
 
@@ -87,6 +92,7 @@ class QueueFolder:
         self._without_start: ShardedDict[str, None] = ShardedDict()
         self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
         self._writer: threading.Thread | None = None
+        self._logged: set[str] = set()
         self._recover()
 
     @property
@@ -95,7 +101,11 @@ class QueueFolder:
         return sorted(key for key, priorities in self._state.items() if priorities)
 
     def _path_of(self, key: str) -> Path:
-        return self._path / path_safe(self._crawler, key)
+        name = path_safe(self._crawler, key)
+        encoded = name.encode()
+        if len(encoded) > _MAX_NAME:
+            name = encoded[: _MAX_NAME - _HASH].decode(errors="ignore") + name[-_HASH:]
+        return self._path / name
 
     def _class_of(self, name: str) -> Any:  # noqa: ANN401 - a class, or `None`
         """Return the queue class for a file name."""
@@ -104,6 +114,12 @@ class QueueFolder:
     def _spider(self) -> dict[str, Any]:
         """Return the same `extra` that Scrapy adds to log records."""
         return {"spider": self._crawler.spider}
+
+    def _log_once(self, text: str, *args: object, level: int) -> None:
+        """Log the first message with a text at a level, and any others at DEBUG."""
+        level = logging.DEBUG if text in self._logged else level
+        logger.log(level, text, *args, extra=self._spider())
+        self._logged.add(text)
 
     def _recover(self) -> None:
         """Repair the files left by a killed process, and add them to the state it saved."""
@@ -138,11 +154,21 @@ class QueueFolder:
         for number in count(1):
             # Use only the hash at the end of the name. Otherwise the key would become longer each
             # time the folder is recovered.
-            key = f"{folder.name[-32:]} (recovered {number})"
+            key = f"{folder.name[-_HASH:]} (recovered {number})"
             if not self._path_of(key).exists():
                 break
         folder.rename(self._path_of(key))
         return key
+
+    def make_provisional(self, key: str) -> str:
+        """Give a queue a key that no other queue can have, and return it."""
+        if key in self._open:
+            self._close(key)
+        folder = self._path_of(key)
+        folder.mkdir(exist_ok=True)
+        provisional = self._rename_to_provisional_key(folder)
+        self._state[provisional] = self._state.pop(key)
+        return provisional
 
     def _restore_key(self, key: str, folder: Path) -> None:
         """Restore a folder's original key if its first request reveals it.
@@ -174,7 +200,7 @@ class QueueFolder:
         try:
             return kind is not None and repair(self._path_of(key) / name, kind)
         except (OSError, ValueError) as error:
-            _raise_if_descriptors_lack(error)
+            _raise_if_shortage(error)
             self._rename_damaged(key, name, error)
             return False
 
@@ -249,13 +275,13 @@ class QueueFolder:
         try:
             return make(self._state.get(key, ()))
         except Exception as error:  # noqa: BLE001 - a damaged file, or a third-party queue
-            _raise_if_descriptors_lack(error)
+            _raise_if_shortage(error)
         # Open the files one by one to find the damaged ones, then try again without them.
         for name in self._names(key):
             try:
                 build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - each class raises its own errors
-                _raise_if_descriptors_lack(error)
+                _raise_if_shortage(error)
                 self._rename_damaged(key, name, error)
         return make(self._state.get(key, ()))
 
@@ -275,13 +301,14 @@ class QueueFolder:
             self._state[key] = queue.close()
         except Exception as error:  # noqa: BLE001 - the disk may be full
             text = "Cannot write all requests of %s to JOBDIR, so some may be lost (%s)"
-            logger.error(text, key, error, extra=self._spider())
+            self._log_once(text, key, error, level=logging.ERROR)
             # The other files can still be closed. Repair cuts off a request written only partly.
             for downstream in (*queue.queues.values(), *start_queues(queue).values()):
                 with suppress(Exception):
                     downstream.close()
             for name in self._names(key):
-                self._repair(key, name)
+                with suppress(OSError):  # `pop` will repair it
+                    self._repair(key, name)
 
     def flush(self) -> None:
         """Close all queues so that all requests are on disk."""
@@ -329,7 +356,7 @@ class QueueFolder:
         return the next one. If the files for a priority are damaged, repair them, or rename them if
         that fails. They count as damaged if they are unreadable or the same request fails twice.
 
-        :raises OSError: no file descriptors are left.
+        :raises OSError: no file descriptors are left, or the disk is full.
         """
         # Each attempt ends in one of four ways:
         # 1. It returns a request, or the queue is empty.
@@ -368,13 +395,14 @@ class QueueFolder:
     def _try_pop(self, queue: ScrapyPriorityQueue) -> tuple[Request | None, Exception | None]:
         """Return the request that `pop` returns, or the error that it raises.
 
-        :raises OSError: no file descriptors are left.
+        :raises OSError: no file descriptors are left, or the disk is full.
         """
         try:
             return queue.pop(), None
         except Exception as error:
             if lacks_descriptors(error):  # a FIFO queue may have to open its next file
                 self.flush()  # frees descriptors, so that a later call succeeds
+            if is_shortage(error):
                 raise
             return None, error
 
@@ -432,7 +460,8 @@ class QueueFolder:
             new.write_text("{" + ", ".join(texts) + "}", encoding="utf-8")
             new.replace(path)
         except OSError as error:
-            logger.warning("Cannot write the state of the queue to JOBDIR (%s)", error)
+            text = "Cannot write the state of the queue to JOBDIR (%s)"
+            self._log_once(text, error, level=logging.WARNING)
 
 
 def _priorities_in(folder: Path) -> list[Path]:
@@ -445,7 +474,13 @@ def lacks_descriptors(error: object) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
-def _raise_if_descriptors_lack(error: Exception) -> None:
-    """Re-raise an error if no file descriptors are left, because the queue can be read later."""
-    if lacks_descriptors(error):
+def is_shortage(error: object) -> bool:
+    """Return whether an error means that no file descriptors or no disk space is left."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_full or lacks_descriptors(error)
+
+
+def _raise_if_shortage(error: Exception) -> None:
+    """Re-raise an error if descriptors or space are missing, because the queue is not damaged."""
+    if is_shortage(error):
         raise error

@@ -19,7 +19,7 @@ from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc._scrapy import page_counter, peek, wake_engine
-from scrapy_robots_rfc.scheduling.disk import NO_ORIGIN, QueueFolder, key_of, lacks_descriptors
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, is_shortage, key_of
 from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of, restore_filter
 from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
 from scrapy_robots_rfc.scheduling.throttle import slot_of
@@ -58,7 +58,7 @@ class QueueOnDisk:
     def pop(self) -> Request | None:
         """Remove and return the next request, or return `None` if there is none.
 
-        :raises OSError: no file descriptors are left.
+        :raises OSError: no file descriptors are left, or the disk is full.
         """
         return self._folder.pop(self._key)
 
@@ -140,7 +140,7 @@ class OriginPriorityQueue:
         # The origin used for parts written by Scrapy's own queue, which may contain several
         # origins, and for parts whose scheme is no longer obeyed.
         self._unsorted = QueuedOrigin(None)
-        self._logged_full = False  # True if a full disk was logged
+        self._logged_shortage = False  # True if missing descriptors or disk space were logged
         self._disk: QueueFolder | None = None
         if key:  # a disk queue
             classes = (downstream_queue_cls, start_queue_cls)
@@ -200,17 +200,22 @@ class OriginPriorityQueue:
         return part
 
     def _resume(self, key: str) -> None:
-        """Restore a part by its key in the state (see `key_of`)."""
-        slot, _, origin_text = key.rpartition(" ")
-        # The gate looks up origins by request, so make one up. A `data:` URL has no origin.
-        url = f"{origin_text}/" if "://" in origin_text else "data:,"
-        queued_origin = self._gate.queued_origin(Request(url))
-        if queued_origin.origin is None and origin_text != NO_ORIGIN:
-            # In a key written by Scrapy's own queue, there is only a slot. If instead the scheme of
-            # the origin is no longer obeyed, the key is a slot name that no other part uses, which
-            # is enough because `_sort_next` moves the requests to their own slots.
-            slot = key
-            queued_origin = self._unsorted
+        """Restore a part by its key in the state, if its first request has the same key.
+
+        Otherwise the part is unsorted. It was written by Scrapy's own queue, whose keys are slot
+        names that may look like ours, or the crawl obeyed robots.txt for other schemes. As its slot
+        name, the key is enough, because `_sort_next` moves the requests to their own slots.
+        """
+        assert self._disk is not None
+        slot, queued_origin = key, self._unsorted
+        request = self._disk.peek(key)
+        if request is not None:
+            first_origin = self._gate.queued_origin(request)
+            if key == key_of(slot_of(request), first_origin.origin):
+                slot, queued_origin = slot_of(request), first_origin
+        if queued_origin is self._unsorted and " " in key:
+            # The key may be one that a part for an origin will have.
+            key = self._disk.make_provisional(key)
         part = self._new_part(slot, queued_origin, key)
         part.add_to_size(len(part.queue))
 
@@ -278,7 +283,7 @@ class OriginPriorityQueue:
         are left, it is parked instead.
         """
         request = self._pop_from(part)
-        if request is None and part.size:  # no file descriptors are left
+        if request is None and part.size:  # no descriptors or disk space is left
             self._park(part, _RETRY_DELAY)
             return None
         self._move_back_or_remove(part)
@@ -299,7 +304,7 @@ class OriginPriorityQueue:
             self._park(part, _RETRY_DELAY)
             return
         popped = self._pop_from(part)
-        if popped is None and part.size:  # no file descriptors are left
+        if popped is None and part.size:  # no descriptors or disk space is left
             self._park(part, _RETRY_DELAY)
             return
         if peeked is None and popped is not None:
@@ -322,15 +327,15 @@ class OriginPriorityQueue:
             if len(part.queue) > length_before:
                 return True
         except Exception as error:  # noqa: BLE001 - each queue class raises its own errors
-            self._log_full(error)
+            self._log_shortage(error)
             return False
         part.add_to_size(-1)  # `push` counted the request, but it isn't on disk
         return False
 
-    def _log_full(self, error: Exception) -> None:
-        if not self._logged_full:
-            self._logged_full = True
-            text = "Cannot write requests of a previous run back to JOBDIR, so they wait (%s)"
+    def _log_shortage(self, error: Exception) -> None:
+        if not self._logged_shortage:
+            self._logged_shortage = True
+            text = "Cannot use the queue's files in JOBDIR, so requests wait (%s)"
             logger.error(text, error, extra={"spider": self._crawler.spider})
 
     def _pop_from(self, part: QueuePart) -> Request | None:
@@ -342,7 +347,8 @@ class OriginPriorityQueue:
         try:
             request = part.queue.pop()
         except OSError as error:
-            if lacks_descriptors(error):
+            if is_shortage(error):
+                self._log_shortage(error)
                 return None
             raise
         # A killed process may have left fewer requests on disk than it had counted, so an empty

@@ -243,7 +243,7 @@ def test_full_disk_loses_no_request_of_a_mixed_queue(
         assert found.pop() is None
     assert len(found) == 6
     [text] = [record.getMessage() for record in caplog.records if "JOBDIR" in record.getMessage()]
-    assert "so they wait ([Errno 28] No space left on device)" in text
+    assert "so requests wait ([Errno 28] No space left on device)" in text
     turns.now += 1.5
     assert sorted(drained(found)) == urls(requests)
 
@@ -271,6 +271,120 @@ def test_full_disk_that_is_noticed_late(tmp_path: Path, caplog: pytest.LogCaptur
     del found
     caplog.clear()
     gc.collect()
+
+
+LONG_HOST = f"{'a' * 63}.{'b' * 60}.example"
+
+
+@pytest.mark.parametrize("first", [OriginPriorityQueue, DownloaderAwarePriorityQueue])
+def test_long_host_names(tmp_path: Path, first: type[Any]) -> None:
+    """Requests for hosts with long names are stored on disk and resumed."""
+    begun = queue(tmp_path, kind=first)
+    requests = [Request(f"https://{LONG_HOST}:81/{number}") for number in range(3)]
+    for request in requests:
+        begun.push(request)
+    found = queue(tmp_path, begun.close())
+    assert len(found) == 3
+    assert sorted(drained(found)) == urls(requests)
+
+
+@pytest.mark.parametrize("slot", ["caf\udce9", "a b", "x http://h.example", "é" * 300])
+def test_odd_slot_names(tmp_path: Path, slot: str) -> None:
+    """Requests are stored on disk and resumed, whatever the name of their slot is."""
+    begun = queue(tmp_path)
+    requests = [page.replace(meta={"download_slot": slot}) for page in pages(2, 2)]
+    for request in requests:
+        begun.push(request)
+    state = json.loads(json.dumps(begun.close()))
+    again = queue(tmp_path, state, known=lambda _: False)
+    assert [again.pop() for _ in range(20)] == [None] * 20
+    found = queue(tmp_path, again.close())
+    assert sorted(drained(found)) == urls(requests)
+
+
+def test_slots_that_look_like_keys(tmp_path: Path) -> None:
+    """Slot names of Scrapy's own queue that look like our keys name no origin."""
+    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue)
+    slots = (
+        "a http://b.example/1/",
+        "a http://b.example/2/",
+        "a http://[b]c",
+        "a http://b.example",
+    )
+    requests = [
+        page.replace(meta={"download_slot": slot})
+        for slot, page in zip(slots * 2, pages(4, 2), strict=True)
+    ]
+    for request in requests:
+        begun.push(request)
+    asked = []
+    turns = Turns()
+
+    def known(origin: Origin) -> bool:
+        asked.append(origin.host)
+        return True
+
+    found = queue(tmp_path, begun.close(), known=known, turns=turns)
+    assert len(found) == 8
+    assert sorted(drained(found)) == urls(requests)
+    assert set(asked) == {f"h{number}.example" for number in range(4)}
+
+
+def test_hosts_that_differ_by_a_dot(tmp_path: Path) -> None:
+    """Origins whose URLs are read as the same origin are both resumed."""
+    begun = queue(tmp_path)
+    requests = [
+        Request(f"http://h.example{dots}/{number}", meta={"download_slot": "one"})
+        for dots in ("", ".", "..")
+        for number in range(3)
+    ]
+    for request in requests:
+        begun.push(request)
+    assert sorted(drained(queue(tmp_path, begun.close()))) == urls(requests)
+
+
+def test_crawl_that_did_not_obey(tmp_path: Path) -> None:
+    """Requests stored without ROBOTSTXT_OBEY wait for their files if the resumed crawl obeys."""
+    begun = queue(tmp_path, obeys=False)
+    requests = pages(3, 2)
+    for request in requests:
+        begun.push(request)
+    found = queue(tmp_path, begun.close(), known=lambda _: False)
+    assert [found.pop() for _ in range(20)] == [None] * 20
+    assert len(found) == 6
+    assert sorted(drained(queue(tmp_path, found.close()))) == urls(requests)
+
+
+class FullAtOpen(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
+    """A disk queue that cannot be opened while the disk is full."""
+
+    is_full = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().__init__(*args, **options)
+
+
+def test_full_disk_damages_no_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests whose files cannot be opened on a full disk wait, and the log says so once."""
+    turns = Turns()
+    made = crawler(turns=turns)
+    found = queue(tmp_path, crawler=made, disk_queue=FullAtOpen)
+    requests = pages(3, 2)
+    for request in requests:
+        found.push(request)
+    save(made)
+    with monkeypatch.context() as patch:
+        patch.setattr(FullAtOpen, "is_full", True)
+        assert [found.pop() for _ in range(5)] == [None] * 5
+    assert not list(tmp_path.glob("*/*damaged*"))
+    [record] = [record for record in caplog.records if "JOBDIR" in record.getMessage()]
+    assert (record.levelname, "so requests wait" in record.getMessage()) == ("ERROR", True)
+    turns.now += 1.5
+    assert sorted(drained(found)) == urls(requests)
 
 
 class FullAtClose(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
