@@ -263,7 +263,7 @@ class QueueFolder:
             self._close(next(iter(self._open)))  # the least recently used one
 
     def _load(self, key: str) -> ScrapyPriorityQueue:
-        """Open a queue, leaving out any priorities that cannot be opened."""
+        """Open a queue, leaving out any priorities that cannot be opened or repaired."""
         path = str(self._path_of(key))
         make = partial(
             ScrapyPriorityQueue,
@@ -276,13 +276,15 @@ class QueueFolder:
             return make(self._state.get(key, ()))
         except Exception as error:  # noqa: BLE001 - a damaged file, or a third-party queue
             _raise_if_shortage(error)
-        # Open the files one by one to find the damaged ones, then try again without them.
+        # Open the files one by one to find the damaged ones. Repair or rename them, then try again.
         for name in self._names(key):
             try:
                 build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - each class raises its own errors
                 _raise_if_shortage(error)
-                self._rename_damaged(key, name, error)
+                is_repaired = self._repair(key, name)
+                if not is_repaired and (self._path_of(key) / name).exists():
+                    self._rename_damaged(key, name, error)
         return make(self._state.get(key, ()))
 
     def _names(self, key: str) -> Iterator[str]:

@@ -387,6 +387,21 @@ def test_full_disk_damages_no_queue(
     assert sorted(drained(found)) == urls(requests)
 
 
+def test_empty_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An empty file, which a full disk may leave, is not taken for a damaged one."""
+    made = crawler()
+    found = queue(tmp_path, crawler=made)
+    requests = [page.replace(meta={"is_start_request": True}) for page in pages(2, 2)]
+    for request in requests:
+        found.push(request)
+    save(made)
+    for path in tmp_path.glob("*/0s"):
+        path.with_name("0").touch()
+    assert sorted(drained(found)) == urls(requests)
+    assert not list(tmp_path.glob("*/*damaged*"))
+    assert not caplog.records
+
+
 class FullAtClose(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
     """A disk queue that stores its requests, but fails to close if it has several origins."""
 
