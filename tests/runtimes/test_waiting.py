@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import scrapy
 from scrapy import Request, signals
-from scrapy.utils.reactor import is_asyncio_reactor_installed
+from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from scrapy_robots_rfc.fetching.pending import TICK, max_fetches
 from scrapy_robots_rfc.middleware import progress
@@ -359,8 +359,9 @@ async def test_one_request_at_a_time(one_request: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(
-    scrapy.__version__ != "2.19.0" or not is_asyncio_reactor_installed(),
-    reason="docs/limits.md is about Scrapy 2.19.0 with its default reactor",
+    scrapy.__version__ != "2.19.0"
+    or (is_reactor_installed() and not is_asyncio_reactor_installed()),
+    reason="docs/limits.md is about Scrapy 2.19.0 with asyncio",
 )
 @in_every_runtime
 async def test_scrapy_alone_without_a_delay() -> None:
