@@ -360,8 +360,8 @@ async def test_one_request_at_a_time(one_request: dict[str, Any]) -> None:
 
 @pytest.mark.skipif(
     scrapy.__version__ != "2.19.0"
-    or (is_reactor_installed() and not is_asyncio_reactor_installed()),
-    reason="docs/limits.md is about Scrapy 2.19.0 with asyncio",
+    or not (is_reactor_installed() and is_asyncio_reactor_installed()),
+    reason="docs/limits.md is about Scrapy 2.19.0 with its default reactor",
 )
 @in_every_runtime
 async def test_scrapy_alone_without_a_delay() -> None:
