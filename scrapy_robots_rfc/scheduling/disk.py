@@ -3,6 +3,7 @@
 import errno
 import json
 import logging
+import os
 import re
 import struct
 import threading
@@ -51,8 +52,10 @@ def key_of(slot: str, origin: Origin | None) -> str:
 
     :param origin: `None` for requests that aren't subject to robots.txt.
     """
-    # A user's slot name may contain lone surrogates, which cannot be hashed for the folder name.
-    slot = slot.encode("utf-8", "backslashreplace").decode()
+    try:
+        slot.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which cannot be hashed for the folder name
+        slot = ascii(slot)
     return f"{slot} {NO_ORIGIN if origin is None else origin}"
 
 
@@ -86,13 +89,13 @@ class QueueFolder:
         self._descriptors: dict[str, int] = {}
         # Open queues where a peek may have moved the file position.
         self._peeked: set[str] = set()
-        # The keys are those of queues that have never held a start request. They are opened without
-        # files for start requests, because Scrapy would create these each time, and remove them at
-        # each close.
+        # Keys of queues that have never held a start request. Such queues are opened without files
+        # for start requests, because Scrapy would create these each time, and remove them at each
+        # close.
         self._without_start: ShardedDict[str, None] = ShardedDict()
         self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
         self._writer: threading.Thread | None = None
-        self._logged: set[str] = set()
+        self._logged: set[tuple[object, ...]] = set()
         self._recover()
 
     @property
@@ -116,10 +119,11 @@ class QueueFolder:
         return {"spider": self._crawler.spider}
 
     def _log_once(self, text: str, *args: object, level: int) -> None:
-        """Log the first message with a text at a level, and any others at DEBUG."""
-        level = logging.DEBUG if text in self._logged else level
+        """Log a message at a level, or at DEBUG if only its last argument, the error, is new."""
+        message = (text, *args[:-1])
+        level = logging.DEBUG if message in self._logged else level
         logger.log(level, text, *args, extra=self._spider())
-        self._logged.add(text)
+        self._logged.add(message)
 
     def _recover(self) -> None:
         """Repair the files left by a killed process, and add them to the state it saved."""
@@ -132,7 +136,9 @@ class QueueFolder:
                 continue
             # A folder created after the last save isn't in the state, and its name doesn't reveal
             # its key. Its first request may reveal the key, but can only be read after the repair.
-            key = key_by_folder.get(folder.name) or self._rename_to_provisional_key(folder)
+            key = key_by_folder.get(folder.name)
+            if key is None:
+                key = self._rename_to_provisional_key(folder)
             priorities = {int(name.rstrip("s")) for name in names}  # "s" is for start requests
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
             repaired += sum(self._repair(key, name) for name in names)
@@ -161,7 +167,7 @@ class QueueFolder:
         return key
 
     def make_provisional(self, key: str) -> str:
-        """Give a queue a key that no other queue can have, and return it."""
+        """Give a queue a provisional key, and return the key."""
         if key in self._open:
             self._close(key)
         folder = self._path_of(key)
@@ -194,15 +200,22 @@ class QueueFolder:
 
         If it cannot be repaired, its files are renamed.
         """
-        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
-
-        kind = self._class_of(name)  # `None` if start requests no longer have their own class
         try:
-            return kind is not None and repair(self._path_of(key) / name, kind)
+            return self._try_repair(key, name)
         except (OSError, ValueError) as error:
             _raise_if_shortage(error)
             self._rename_damaged(key, name, error)
             return False
+
+    def _try_repair(self, key: str, name: str) -> bool:
+        """Repair the queue for one priority. Return whether its files changed.
+
+        :raises ValueError, OSError: it cannot be repaired.
+        """
+        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
+
+        kind = self._class_of(name)  # `None` if start requests no longer have their own class
+        return kind is not None and repair(self._path_of(key) / name, kind)
 
     def _rename_damaged(self, key: str, name: str, error: object) -> None:
         """Rename the file or folder of a damaged priority, so the queue continues without it."""
@@ -234,7 +247,7 @@ class QueueFolder:
         """
         try:
             return function(self._opened(key))
-        except OSError as error:
+        except Exception as error:
             if not lacks_descriptors(error):
                 raise
             self.flush()
@@ -282,10 +295,18 @@ class QueueFolder:
                 build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - each class raises its own errors
                 _raise_if_shortage(error)
-                is_repaired = self._repair(key, name)
-                if not is_repaired and (self._path_of(key) / name).exists():
-                    self._rename_damaged(key, name, error)
+                self._repair_unopened(key, name, error)
         return make(self._state.get(key, ()))
+
+    def _repair_unopened(self, key: str, name: str, error: Exception) -> None:
+        """Repair a file that could not be opened because of an error, or rename it."""
+        try:
+            is_repaired = self._try_repair(key, name)
+        except (OSError, ValueError) as repair_error:
+            _raise_if_shortage(repair_error)
+            is_repaired = False
+        if not is_repaired:
+            self._rename_damaged(key, name, error)
 
     def _names(self, key: str) -> Iterator[str]:
         """Yield the names of a queue's files."""
@@ -454,7 +475,7 @@ class QueueFolder:
         new = path.with_suffix(".json.new")
         texts = []
         for shard in self._state.shards:
-            copy = shard.copy()  # cannot be interrupted
+            copy = shard.copy()  # atomic, because of the GIL
             if copy:
                 texts.append(json.dumps(copy)[1:-1])  # without the braces
                 time.sleep(_PAUSE)
@@ -473,12 +494,18 @@ def _priorities_in(folder: Path) -> list[Path]:
 
 def lacks_descriptors(error: object) -> bool:
     """Return whether an error means that no file descriptors are left."""
+    if getattr(error, "sqlite_errorname", "") == "SQLITE_CANTOPEN":  # it doesn't tell why
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as cause:
+            error = cause
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def is_shortage(error: object) -> bool:
     """Return whether an error means that no file descriptors or no disk space is left."""
     is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_full |= getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
     return is_full or lacks_descriptors(error)
 
 

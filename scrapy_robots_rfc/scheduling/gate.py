@@ -218,7 +218,7 @@ class Gate:
             self.origins.pop(queued_origin.origin, None)
 
     def all_origins(self) -> Iterator[QueuedOrigin]:
-        """Return all origins with requests in the scheduler."""
+        """Return the queued origins, including the one for `None`."""
         return chain.from_iterable(shard.values() for shard in self.origins.shards)
 
     # Parking and waking.

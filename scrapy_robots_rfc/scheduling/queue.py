@@ -52,8 +52,10 @@ class QueueOnDisk:
         """
         try:
             self._folder.push(self._key, request)
-        except OSError as error:  # no descriptors are left, or the disk is full
-            raise ValueError(str(error)) from error
+        except Exception as error:
+            if isinstance(error, OSError) or is_shortage(error):
+                raise ValueError(str(error)) from error
+            raise
 
     def pop(self) -> Request | None:
         """Remove and return the next request, or return `None` if there is none.
@@ -83,6 +85,7 @@ class QueuePart:
     :param queued_origin: the gate's state of the origin. It counts all parts of the origin.
     :param queue: one of Scrapy's priority queues.
     :param size: number of requests in it.
+    :param is_copied: True if the next request of an unsorted part is already in its own part, too.
     """
 
     owner: "OriginPriorityQueue"
@@ -90,6 +93,7 @@ class QueuePart:
     queued_origin: QueuedOrigin
     queue: ScrapyPriorityQueue | QueueOnDisk
     size: int = 0
+    is_copied: bool = False
 
     def unpark(self) -> None:
         """Put the part first in its slot."""
@@ -173,8 +177,7 @@ class OriginPriorityQueue:
 
     def _part_for(self, request: Request) -> QueuePart:
         """Return the part for a request's origin and slot. Create it if necessary."""
-        queued_origin = self._gate.queued_origin(request)
-        slot = slot_of(request)
+        slot, queued_origin = self._place_of(request)
         part: QueuePart | None = queued_origin.parts.get((self, slot))
         return self._new_part(slot, queued_origin) if part is None else part
 
@@ -190,7 +193,9 @@ class OriginPriorityQueue:
         if self._disk is None:
             queue = self._make_queue("")
         else:
-            queue = QueueOnDisk(self._disk, key or key_of(slot, queued_origin.origin))
+            if key is None:
+                key = key_of(slot, queued_origin.origin)
+            queue = QueueOnDisk(self._disk, key)
         part = QueuePart(self, slot, queued_origin, queue)
         queued_origin.parts[self, slot] = part
         if slot not in self._ready:
@@ -200,24 +205,40 @@ class OriginPriorityQueue:
         return part
 
     def _resume(self, key: str) -> None:
-        """Restore a part by its key in the state, if its first request has the same key.
+        """Restore a part by its key in the state, if the key is ours.
 
         Otherwise the part is unsorted. It was written by Scrapy's own queue, whose keys are slot
-        names that may look like ours, or the crawl obeyed robots.txt for other schemes. As its slot
-        name, the key is enough, because `_sort_next` moves the requests to their own slots.
+        names that may look like ours, or by a crawl that obeyed robots.txt for other schemes. As
+        its slot name, the key is enough, because `_sort_next` moves the requests to their own
+        slots.
         """
         assert self._disk is not None
-        slot, queued_origin = key, self._unsorted
         request = self._disk.peek(key)
-        if request is not None:
-            first_origin = self._gate.queued_origin(request)
-            if key == key_of(slot_of(request), first_origin.origin):
-                slot, queued_origin = slot_of(request), first_origin
-        if queued_origin is self._unsorted and " " in key:
-            # The key may be one that a part for an origin will have.
-            key = self._disk.make_provisional(key)
+        slot, queued_origin = self._named_by(key) if request is None else self._place_of(request)
+        is_ours = key == key_of(slot, queued_origin.origin)
+        if not is_ours or (self, slot) in queued_origin.parts:
+            slot, queued_origin = key, self._unsorted
+            if " " in key:  # a part for an origin may have the same key later
+                key = self._disk.make_provisional(key)
         part = self._new_part(slot, queued_origin, key)
         part.add_to_size(len(part.queue))
+
+    def _named_by(self, key: str) -> tuple[str, QueuedOrigin]:
+        """Return the slot and origin that a key names, if it is ours.
+
+        This is used if the first request cannot be read, or its queue class has no `peek`.
+        """
+        slot, _, origin_text = key.rpartition(" ")
+        # The gate looks up origins by request, so make one up. A `data:` URL has no origin.
+        url = f"{origin_text}/" if "://" in origin_text else "data:,"
+        try:
+            return slot, self._gate.queued_origin(Request(url))
+        except ValueError:  # a slot name of Scrapy's own queue that contains an invalid URL
+            return key, self._unsorted
+
+    def _place_of(self, request: Request) -> tuple[str, QueuedOrigin]:
+        """Return a request's slot and origin."""
+        return slot_of(request), self._gate.queued_origin(request)
 
     # Removing requests.
 
@@ -299,17 +320,21 @@ class OriginPriorityQueue:
         The request is copied before it is removed, so that it isn't lost if the disk is full. If
         the part is empty, remove the part.
         """
-        peeked = self._peek(part) if part.size else None
-        if peeked is not None and not self._try_to_copy(peeked):  # the disk is full
-            self._park(part, _RETRY_DELAY)
-            return
+        if not part.is_copied:
+            peeked = self._peek(part) if part.size else None
+            part.is_copied = peeked is not None and self._try_to_copy(peeked)
+            if peeked is not None and not part.is_copied:  # the disk is full
+                self._park(part, _RETRY_DELAY)
+                return
         popped = self._pop_from(part)
         if popped is None and part.size:  # no descriptors or disk space is left
             self._park(part, _RETRY_DELAY)
             return
-        if peeked is None and popped is not None:
-            # The request wasn't copied above, because its queue class doesn't support `peek`.
+        if popped is not None and not part.is_copied:
+            # It couldn't be peeked at: it comes after one that cannot be read, or its queue class
+            # has no `peek`.
             self.push(popped)
+        part.is_copied = False
         self._move_back_or_remove(part)
 
     def _try_to_copy(self, request: Request) -> bool:
@@ -346,7 +371,7 @@ class OriginPriorityQueue:
         """
         try:
             request = part.queue.pop()
-        except OSError as error:
+        except Exception as error:
             if is_shortage(error):
                 self._log_shortage(error)
                 return None

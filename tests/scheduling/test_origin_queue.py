@@ -387,6 +387,81 @@ def test_full_disk_damages_no_queue(
     assert sorted(drained(found)) == urls(requests)
 
 
+class NoPeek(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
+    """A third-party disk queue that doesn't support `peek`."""
+
+    def peek(self) -> Request | None:
+        raise NotImplementedError
+
+
+def test_queue_class_without_peek(tmp_path: Path) -> None:
+    """A queue whose class has no `peek` is resumed by its key, in the same order."""
+    begun = queue(tmp_path, disk_queue=NoPeek)
+    requests = pages(1, 5)
+    for request in requests:
+        begun.push(request)
+    waits = queue(tmp_path, begun.close(), known=lambda _: False, disk_queue=NoPeek)
+    assert [waits.pop() for _ in range(10)] == [None] * 10
+    found = queue(tmp_path, waits.close(), disk_queue=NoPeek)
+    assert drained(found) == [request.url for request in reversed(requests)]
+
+
+class FailsToPop(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
+    """A disk queue that cannot remove requests for some time."""
+
+    is_failing = False
+
+    def pop(self) -> Request | None:
+        if self.is_failing:
+            raise OSError(errno.EMFILE, "Too many open files")
+        popped: Request | None = super().pop()
+        return popped
+
+
+def test_copied_request_is_not_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that was moved to its own queue, but could not be removed, is not repeated."""
+    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
+    requests = pages(2, 3)
+    for request in requests:
+        begun.push(request)
+    turns = Turns()
+    found = queue(tmp_path, begun.close(), turns=turns, disk_queue=FailsToPop)
+    with monkeypatch.context() as patch:
+        patch.setattr(FailsToPop, "is_failing", True)
+        for _ in range(4):
+            assert [found.pop() for _ in range(5)] == [None] * 5
+            turns.now += 1.5
+    popped = []
+    for _ in range(3):
+        popped += drained(found)
+        turns.now += 1.5
+    assert sorted(popped) == urls(requests)
+
+
+class Elsewhere(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
+    """A third-party disk queue that has its files elsewhere, one of which cannot be opened."""
+
+    damaged = ""
+
+    def __init__(self, _: Any, path: str) -> None:
+        if self.damaged and path.endswith(self.damaged):
+            raise ValueError("cannot be read")
+        super().__init__(_, f"{path}.file")
+
+
+def test_damaged_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a third-party queue fails to open a priority, the other priorities are resumed."""
+    begun = queue(tmp_path, disk_queue=Elsewhere)
+    requests = pages(1, 4)
+    for number, request in enumerate(requests):
+        begun.push(request.replace(priority=number % 2))
+    state = begun.close()
+    monkeypatch.setattr(Elsewhere, "damaged", "/0")
+    assert sorted(drained(queue(tmp_path, state, disk_queue=Elsewhere))) == urls(requests[1::2])
+
+
 # queuelib leaves a file open that it cannot read.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_empty_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
