@@ -1,9 +1,7 @@
 """Disk queues that share a limited number of file descriptors and survive SIGKILL."""
 
-import errno
 import json
 import logging
-import os
 import re
 import struct
 import threading
@@ -24,6 +22,11 @@ from scrapy_robots_rfc._runtime import descriptor_limit
 from scrapy_robots_rfc._scrapy import next_queue, path_safe, peek, start_queues
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
+from scrapy_robots_rfc.scheduling.shortage import (
+    is_shortage,
+    lacks_descriptors,
+    raise_if_shortage,
+)
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -203,7 +206,7 @@ class QueueFolder:
         try:
             return self._try_repair(key, name)
         except (OSError, ValueError) as error:
-            _raise_if_shortage(error)
+            raise_if_shortage(error)
             self._rename_damaged(key, name, error)
             return False
 
@@ -288,13 +291,13 @@ class QueueFolder:
         try:
             return make(self._state.get(key, ()))
         except Exception as error:  # noqa: BLE001 - a damaged file, or a third-party queue
-            _raise_if_shortage(error)
+            raise_if_shortage(error)
         # Open the files one by one to find the damaged ones. Repair or rename them, then try again.
         for name in self._names(key):
             try:
                 build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - each class raises its own errors
-                _raise_if_shortage(error)
+                raise_if_shortage(error)
                 self._repair_unopened(key, name, error)
         return make(self._state.get(key, ()))
 
@@ -303,7 +306,7 @@ class QueueFolder:
         try:
             is_repaired = self._try_repair(key, name)
         except (OSError, ValueError) as repair_error:
-            _raise_if_shortage(repair_error)
+            raise_if_shortage(repair_error)
             is_repaired = False
         if not is_repaired:
             self._rename_damaged(key, name, error)
@@ -490,26 +493,3 @@ class QueueFolder:
 def _priorities_in(folder: Path) -> list[Path]:
     """Return the file or folder of each priority."""
     return [path for path in folder.glob("*") if _PRIORITY.fullmatch(path.name)]
-
-
-def lacks_descriptors(error: object) -> bool:
-    """Return whether an error means that no file descriptors are left."""
-    if getattr(error, "sqlite_errorname", "") == "SQLITE_CANTOPEN":  # it doesn't tell why
-        try:
-            os.close(os.open(os.devnull, os.O_RDONLY))
-        except OSError as cause:
-            error = cause
-    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
-
-
-def is_shortage(error: object) -> bool:
-    """Return whether an error means that no file descriptors or no disk space is left."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    is_full |= getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
-    return is_full or lacks_descriptors(error)
-
-
-def _raise_if_shortage(error: Exception) -> None:
-    """Re-raise an error if descriptors or space are missing, because the queue is not damaged."""
-    if is_shortage(error):
-        raise error

@@ -19,9 +19,10 @@ from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc._scrapy import page_counter, peek, wake_engine
-from scrapy_robots_rfc.scheduling.disk import QueueFolder, is_shortage, key_of
+from scrapy_robots_rfc.scheduling.disk import QueueFolder, key_of
 from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of, restore_filter
 from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
+from scrapy_robots_rfc.scheduling.shortage import is_shortage
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)

@@ -24,6 +24,7 @@ from scrapy_robots_rfc.scheduling.disk import MAX_DESCRIPTORS
 from scrapy_robots_rfc.scheduling.gate import gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 from tests.support.gates import Files, Turns, add_gate
+from tests.support.killed_queue import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -532,22 +533,24 @@ def no_descriptors() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_connections_have_all_descriptors(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_connections_have_all_descriptors(tmp_path: Path, kind: str) -> None:
     """Nothing is lost, or logged as lost, while no file can be opened."""
     turns = Turns()
     made = crawler(turns=turns)
     requests = pages(3, 2)
-    found = queue(tmp_path, crawler=made)
+    found = queue(tmp_path, crawler=made, disk_queue=KINDS[kind][0])
     for request in requests:
         found.push(request)
     save(made)
     with no_descriptors():
         assert found.pop() is None
-        with pytest.raises(ValueError, match="open files"):  # Scrapy has it wait in memory
+        with pytest.raises(ValueError, match="open"):  # Scrapy has it wait in memory
             found.push(Request("http://other.example/"))
     assert found.pop() is None  # the queue tries again a second later
     turns.now = 1.5
     assert sorted(drained(found)) == urls(requests)
+    assert not list(tmp_path.glob("*/*damaged*"))
 
 
 def test_one_queue_makes_room_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
