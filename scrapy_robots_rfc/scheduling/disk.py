@@ -1,11 +1,8 @@
 """Disk queues that share a limited number of file descriptors and survive SIGKILL."""
 
-import json
 import logging
 import re
 import struct
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -21,6 +18,7 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_robots_rfc._runtime import descriptor_limit
 from scrapy_robots_rfc._scrapy import next_queue, path_safe, peek, start_queues
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.saved_state import SavedState
 from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
 from scrapy_robots_rfc.scheduling.shortage import (
     is_shortage,
@@ -41,8 +39,6 @@ NO_ORIGIN = "*"
 
 # Maximum descriptors for a queue's file or folder. A FIFO queue opens two files in its folder.
 _DESCRIPTORS_PER_FILE = 2
-# Seconds that the thread that writes the state sleeps, so that the other threads can run.
-_PAUSE = 0.001
 # Maximum bytes of a folder name on most file systems, and the length of the hash at its end.
 _MAX_NAME = 255
 _HASH = 32
@@ -83,7 +79,7 @@ class QueueFolder:
         self._path = Path(path)
         self._class, self._start_class = classes
         # Instead of using the list of a `ScrapyPriorityQueue`, `_recover` looks for its files.
-        self._state: ShardedDict[str, list[int]] = ShardedDict()
+        self._state = SavedState(self._path / "active.json", self._log_unsaved)
         if isinstance(state, Mapping):
             self._state.update(state)
         # Open queues, with the most recently used one last.
@@ -97,7 +93,6 @@ class QueueFolder:
         # close.
         self._without_start: ShardedDict[str, None] = ShardedDict()
         self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
-        self._writer: threading.Thread | None = None
         self._logged: set[tuple[object, ...]] = set()
         self._recover()
 
@@ -198,27 +193,26 @@ class QueueFolder:
                 self._state[guess] = self._state.pop(key)
                 return
 
-    def _repair(self, key: str, name: str) -> bool:
+    def _repair(self, key: str, name: str, error: Exception | None = None) -> bool:
         """Repair the queue for one priority. Return whether its files changed.
 
         If it cannot be repaired, its files are renamed.
-        """
-        try:
-            return self._try_repair(key, name)
-        except (OSError, ValueError) as error:
-            raise_if_shortage(error)
-            self._rename_damaged(key, name, error)
-            return False
 
-    def _try_repair(self, key: str, name: str) -> bool:
-        """Repair the queue for one priority. Return whether its files changed.
-
-        :raises ValueError, OSError: it cannot be repaired.
+        :param error: why the queue could not be opened. It is then renamed even if its files seem
+            to be right.
         """
         from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
 
         kind = self._class_of(name)  # `None` if start requests no longer have their own class
-        return kind is not None and repair(self._path_of(key) / name, kind)
+        is_repaired = False
+        try:
+            is_repaired = kind is not None and repair(self._path_of(key) / name, kind)
+        except (OSError, ValueError) as repair_error:
+            raise_if_shortage(repair_error)
+            error = repair_error
+        if error is not None and not is_repaired:
+            self._rename_damaged(key, name, error)
+        return is_repaired
 
     def _rename_damaged(self, key: str, name: str, error: object) -> None:
         """Rename the file or folder of a damaged priority, so the queue continues without it."""
@@ -298,18 +292,8 @@ class QueueFolder:
                 build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
             except Exception as error:  # noqa: BLE001 - each class raises its own errors
                 raise_if_shortage(error)
-                self._repair_unopened(key, name, error)
+                self._repair(key, name, error)
         return make(self._state.get(key, ()))
-
-    def _repair_unopened(self, key: str, name: str, error: Exception) -> None:
-        """Repair a file that could not be opened because of an error, or rename it."""
-        try:
-            is_repaired = self._try_repair(key, name)
-        except (OSError, ValueError) as repair_error:
-            raise_if_shortage(repair_error)
-            is_repaired = False
-        if not is_repaired:
-            self._rename_damaged(key, name, error)
 
     def _names(self, key: str) -> Iterator[str]:
         """Yield the names of a queue's files."""
@@ -449,45 +433,16 @@ class QueueFolder:
         A file is complete only when it is closed. Queues are reopened when they are needed.
         """
         self.flush()
-        # A thread writes the state, because it may be large. If the previous thread is still busy,
-        # the next call will write it.
-        if self._writer is None or not self._writer.is_alive():
-            self._writer = threading.Thread(target=self._write, daemon=True)
-            self._writer.start()
+        self._state.save()
 
     def close(self) -> dict[str, list[int]]:
         """Return the state. The scheduler writes it when the crawl closes."""
         self.flush()
-        if self._writer is not None:
-            self._writer.join()
-        return {
-            key: priorities
-            for shard in self._state.shards
-            for key, priorities in shard.items()
-            if priorities
-        }
+        return self._state.close()
 
-    def _write(self) -> None:
-        """Replace the file atomically, so that a killed process leaves either the old or new one.
-
-        This runs in a thread, but a long call to `json.dumps` would block all other threads. So it
-        encodes one shard at a time and lets the other threads run after each one. They may change
-        the state meanwhile, because `_recover` accepts a state that differs from the files.
-        """
-        path = self._path / "active.json"  # where Scrapy's scheduler looks for it
-        new = path.with_suffix(".json.new")
-        texts = []
-        for shard in self._state.shards:
-            copy = shard.copy()  # atomic, because of the GIL
-            if copy:
-                texts.append(json.dumps(copy)[1:-1])  # without the braces
-                time.sleep(_PAUSE)
-        try:
-            new.write_text("{" + ", ".join(texts) + "}", encoding="utf-8")
-            new.replace(path)
-        except OSError as error:
-            text = "Cannot write the state of the queue to JOBDIR (%s)"
-            self._log_once(text, error, level=logging.WARNING)
+    def _log_unsaved(self, error: OSError) -> None:
+        text = "Cannot write the state of the queue to JOBDIR (%s)"
+        self._log_once(text, error, level=logging.WARNING)
 
 
 def _priorities_in(folder: Path) -> list[Path]:

@@ -1,104 +1,30 @@
-"""The queue by origin on disk: descriptors, and folders of Scrapy's own queue."""
+"""The queue by origin on disk: descriptors, keys, and folders of Scrapy's own queue."""
 
 from __future__ import annotations
 
 import errno
-import gc
 import json
-import resource
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
-from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_robots_rfc import OriginPriorityQueue
-from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme
+from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.disk import MAX_DESCRIPTORS
-from scrapy_robots_rfc.scheduling.gate import gate_of
-from scrapy_robots_rfc.scheduling.throttle import slot_of
-from tests.support.gates import Files, Turns, add_gate
-from tests.support.killed_queue import KINDS
+from tests.support.disk_queues import crawler, drained, pages, queue, urls
+from tests.support.gates import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    pass
 
 
-class Everything(set[Request]):
-    """Contains every request."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-class Downloader:
-    """Replaces Scrapy's: all requests that were handed out are under way."""
-
-    slots: dict[str, Any] = {}  # noqa: RUF012 - empty
-    active = Everything()
-
-    def get_slot_key(self, request: Request) -> str:
-        """Return the slot, for Scrapy's own queue."""
-        return slot_of(request)
-
-
-class Pages(Spider):
-    """Has a name."""
-
-    name = "pages"
-
-
-def crawler(
-    known: Callable[[Origin], bool] = lambda _: True, *, obeys: bool = True, turns: Any = None
-) -> Crawler:
-    """Return a crawler whose origins are known or not. It also obeys a scheme that the user
-    added.
-    """
-    made = Crawler(Pages)
-    made.spider = Pages()
-    made.stats = MemoryStatsCollector(made)
-    schemes = {**SCHEMES, "own": Scheme(70)} if obeys else {}
-    add_gate(made, files=Files(known), turns=turns, downloader=Downloader(), schemes=schemes)
-    return made
-
-
-def queue(
-    folder: Path, state: Any = None, *, kind: type[Any] = OriginPriorityQueue, **options: Any
-) -> Any:
-    """Return a queue on disk."""
-    disk_queue = options.pop("disk_queue", PickleLifoDiskQueue)
-    return kind(
-        options.pop("crawler", None) or crawler(**options),
-        disk_queue,
-        str(folder),
-        state,
-        start_queue_cls=PickleFifoDiskQueue,
-    )
-
-
-def pages(hosts: int, each: int = 1) -> list[Request]:
-    """Return requests for pages of some hosts."""
-    return [
-        Request(f"http://h{host}.example/{number}")
-        for number in range(each)
-        for host in range(hosts)
-    ]
-
-
-def drained(found: Any) -> list[str]:
-    """Pop until the queue hands out nothing more, as an engine does that is woken."""
-    return [request.url for _ in range(200) if (request := found.pop()) is not None]
-
-
-def urls(requests: Iterable[Request]) -> list[str]:
-    """Return the sorted URLs."""
-    return sorted(request.url for request in requests)
+LONG_HOST = f"{'a' * 63}.{'b' * 60}.example"
 
 
 def open_files(folder: Path) -> int:
@@ -223,60 +149,6 @@ def test_requests_of_a_mixed_queue_wait_for_their_own_origins(tmp_path: Path) ->
     found.close()
 
 
-def test_full_disk_loses_no_request_of_a_mixed_queue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """On a full disk, the requests of a queue with several origins stay where they are."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
-    requests = pages(2, 3)
-    for request in requests:
-        begun.push(request)
-    turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns)
-
-    def push(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ScrapyPriorityQueue, "push", push)
-        assert [found.pop() for _ in range(5)] == [None] * 5
-        turns.now += 1.5
-        assert found.pop() is None
-    assert len(found) == 6
-    [text] = [record.getMessage() for record in caplog.records if "JOBDIR" in record.getMessage()]
-    assert "so requests wait ([Errno 28] No space left on device)" in text
-    turns.now += 1.5
-    assert sorted(drained(found)) == urls(requests)
-
-
-# queuelib leaves a file open whose last write failed.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_full_disk_that_is_noticed_late(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """On a disk that is full when a buffered write ends, no request of a mixed queue is lost."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
-    requests = [page.replace(body=b"x" * 3000) for page in pages(2, 3)]
-    for request in requests:
-        begun.push(request)
-    turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
-    try:
-        popped = [found.pop() for _ in range(5)]
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert popped == [None] * 5
-    turns.now += 1.5
-    assert sorted(drained(found)) == urls(requests)
-    # This file is to be closed here, and not in another test. Log records refer to it.
-    del found
-    caplog.clear()
-    gc.collect()
-
-
-LONG_HOST = f"{'a' * 63}.{'b' * 60}.example"
-
-
 @pytest.mark.parametrize("first", [OriginPriorityQueue, DownloaderAwarePriorityQueue])
 def test_long_host_names(tmp_path: Path, first: type[Any]) -> None:
     """Requests for hosts with long names are stored on disk and resumed."""
@@ -356,38 +228,6 @@ def test_crawl_that_did_not_obey(tmp_path: Path) -> None:
     assert sorted(drained(queue(tmp_path, found.close()))) == urls(requests)
 
 
-class FullAtOpen(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
-    """A disk queue that cannot be opened while the disk is full."""
-
-    is_full = False
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        if self.is_full:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        super().__init__(*args, **options)
-
-
-def test_full_disk_damages_no_queue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Requests whose files cannot be opened on a full disk wait, and the log says so once."""
-    turns = Turns()
-    made = crawler(turns=turns)
-    found = queue(tmp_path, crawler=made, disk_queue=FullAtOpen)
-    requests = pages(3, 2)
-    for request in requests:
-        found.push(request)
-    save(made)
-    with monkeypatch.context() as patch:
-        patch.setattr(FullAtOpen, "is_full", True)
-        assert [found.pop() for _ in range(5)] == [None] * 5
-    assert not list(tmp_path.glob("*/*damaged*"))
-    [record] = [record for record in caplog.records if "JOBDIR" in record.getMessage()]
-    assert (record.levelname, "so requests wait" in record.getMessage()) == ("ERROR", True)
-    turns.now += 1.5
-    assert sorted(drained(found)) == urls(requests)
-
-
 class NoPeek(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
     """A third-party disk queue that doesn't support `peek`."""
 
@@ -405,40 +245,6 @@ def test_queue_class_without_peek(tmp_path: Path) -> None:
     assert [waits.pop() for _ in range(10)] == [None] * 10
     found = queue(tmp_path, waits.close(), disk_queue=NoPeek)
     assert drained(found) == [request.url for request in reversed(requests)]
-
-
-class FailsToPop(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
-    """A disk queue that cannot remove requests for some time."""
-
-    is_failing = False
-
-    def pop(self) -> Request | None:
-        if self.is_failing:
-            raise OSError(errno.EMFILE, "Too many open files")
-        popped: Request | None = super().pop()
-        return popped
-
-
-def test_copied_request_is_not_copied_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A request that was moved to its own queue, but could not be removed, is not repeated."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
-    requests = pages(2, 3)
-    for request in requests:
-        begun.push(request)
-    turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns, disk_queue=FailsToPop)
-    with monkeypatch.context() as patch:
-        patch.setattr(FailsToPop, "is_failing", True)
-        for _ in range(4):
-            assert [found.pop() for _ in range(5)] == [None] * 5
-            turns.now += 1.5
-    popped = []
-    for _ in range(3):
-        popped += drained(found)
-        turns.now += 1.5
-    assert sorted(popped) == urls(requests)
 
 
 class Elsewhere(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
@@ -461,96 +267,6 @@ def test_damaged_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     state = begun.close()
     monkeypatch.setattr(Elsewhere, "damaged", "/0")
     assert sorted(drained(queue(tmp_path, state, disk_queue=Elsewhere))) == urls(requests[1::2])
-
-
-# queuelib leaves a file open that it cannot read.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_empty_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """An empty file, which a full disk may leave, is not taken for a damaged one."""
-    made = crawler()
-    found = queue(tmp_path, crawler=made)
-    requests = [page.replace(meta={"is_start_request": True}) for page in pages(2, 2)]
-    for request in requests:
-        found.push(request)
-    save(made)
-    for path in tmp_path.glob("*/0s"):
-        path.with_name("0").touch()
-    assert sorted(drained(found)) == urls(requests)
-    assert not list(tmp_path.glob("*/*damaged*"))
-    assert not caplog.records
-    gc.collect()
-
-
-class FullAtClose(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy makes it
-    """A disk queue that stores its requests, but fails to close if it has several origins."""
-
-    is_full = False
-
-    def close(self) -> None:
-        has_requests = len(self) > 0
-        super().close()
-        if self.is_full and has_requests and "http" not in self.path:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_full_disk_doubles_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that was stored is not stored again because the close of another queue fails."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
-    requests = pages(2, 3)
-    for request in requests:
-        begun.push(request)
-    turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns, disk_queue=FullAtClose)
-    popped = []
-    with monkeypatch.context() as patch:
-        patch.setattr(FullAtClose, "is_full", True)
-        for _ in range(5):
-            popped += drained(found)
-            turns.now += 1.5
-    assert sorted(popped + drained(found)) == urls(requests)
-
-
-def save(made: Crawler) -> None:
-    """Save the queue on disk of a crawl, and wait until its state is written."""
-    before = threading.enumerate()
-    save = gate_of(made).save
-    assert save is not None
-    save()
-    for thread in threading.enumerate():
-        if thread not in before:
-            thread.join()
-
-
-@contextmanager
-def no_descriptors() -> Iterator[None]:
-    """Let this process open no file, as if connections had all descriptors."""
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_connections_have_all_descriptors(tmp_path: Path, kind: str) -> None:
-    """Nothing is lost, or logged as lost, while no file can be opened."""
-    turns = Turns()
-    made = crawler(turns=turns)
-    requests = pages(3, 2)
-    found = queue(tmp_path, crawler=made, disk_queue=KINDS[kind][0])
-    for request in requests:
-        found.push(request)
-    save(made)
-    with no_descriptors():
-        assert found.pop() is None
-        with pytest.raises(ValueError, match="open"):  # Scrapy has it wait in memory
-            found.push(Request("http://other.example/"))
-    assert found.pop() is None  # the queue tries again a second later
-    turns.now = 1.5
-    assert sorted(drained(found)) == urls(requests)
-    assert not list(tmp_path.glob("*/*damaged*"))
 
 
 def test_one_queue_makes_room_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
