@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import errno
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -24,6 +25,9 @@ LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, 
 
 #: Raised inside a cancelled coroutine. Twisted's error is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)
+
+#: Values of `OSError.errno` that mean that no disk space is left, or none of the user's quota.
+DISK_FULL: tuple[int, ...] = (errno.ENOSPC, errno.EDQUOT)
 
 # Maximum seconds ahead, about thirty years, because `time.localtime` fails for very late dates.
 _LONGEST = 1e9

@@ -136,7 +136,8 @@ class QueueFolder:
             # its key. Its first request may reveal the key, but can only be read after the repair.
             key = key_by_folder.get(folder.name)
             if key is None:
-                key = self._rename_to_provisional_key(folder)
+                key = self._provisional_key(folder)
+                folder.rename(self._path_of(key))
             priorities = {int(name.rstrip("s")) for name in names}  # "s" is for start requests
             self._state[key] = sorted(priorities.union(self._state.get(key, ())))
             repaired += sum(self._repair(key, name) for name in names)
@@ -153,26 +154,30 @@ class QueueFolder:
             folder.mkdir(exist_ok=True)
             path.rename(folder / path.name)
 
-    def _rename_to_provisional_key(self, folder: Path) -> str:
-        """Make up a key for a folder, rename the folder accordingly, and return the key."""
+    def _provisional_key(self, folder: Path) -> str:
+        """Make up a key for a folder."""
         for number in count(1):
             # Use only the hash at the end of the name. Otherwise the key would become longer each
             # time the folder is recovered.
             key = f"{folder.name[-_HASH:]} (recovered {number})"
             if not self._path_of(key).exists():
                 break
-        folder.rename(self._path_of(key))
         return key
 
     def make_provisional(self, key: str) -> str:
         """Give a queue a provisional key, and return the key."""
-        if key in self._open:
-            self._close(key)
         folder = self._path_of(key)
         folder.mkdir(exist_ok=True)
-        provisional = self._rename_to_provisional_key(folder)
-        self._state[provisional] = self._state.pop(key)
+        provisional = self._provisional_key(folder)
+        self._rename(key, provisional)
         return provisional
+
+    def _rename(self, key: str, new_key: str) -> None:
+        """Close a queue and give it another key."""
+        if key in self._open:
+            self._close(key)
+        self._path_of(key).rename(self._path_of(new_key))
+        self._state[new_key] = self._state.pop(key)
 
     def _restore_key(self, key: str, folder: Path) -> None:
         """Restore a folder's original key if its first request reveals it.
@@ -188,9 +193,7 @@ class QueueFolder:
         for origin in (Origin.of(request.url), None):  # `None` if robots.txt doesn't apply to it
             guess = key_of(slot, origin)
             if self._path_of(guess) == folder:
-                self._close(key)
-                self._path_of(key).rename(folder)
-                self._state[guess] = self._state.pop(key)
+                self._rename(key, guess)
                 return
 
     def _repair(self, key: str, name: str, error: Exception | None = None) -> bool:

@@ -199,10 +199,10 @@ class OriginPriorityQueue:
             queue = QueueOnDisk(self._disk, key)
         part = QueuePart(self, slot, queued_origin, queue)
         queued_origin.parts[self, slot] = part
-        if slot not in self._ready:
-            self._ready[slot] = []
+        ready = self._ready.setdefault(slot, [])
+        if not ready:
             self._slots.append(slot)
-        self._ready[slot].append(part)
+        ready.append(part)
         return part
 
     def _resume(self, key: str) -> None:

@@ -4,6 +4,8 @@ import errno
 import os
 from contextlib import ExitStack
 
+from scrapy_robots_rfc._runtime import DISK_FULL
+
 # SQLite opens its database, the journal, and the folder to flush it.
 _DESCRIPTORS_OF_SQLITE = 3
 
@@ -22,7 +24,7 @@ def lacks_descriptors(error: object) -> bool:
 
 def is_shortage(error: object) -> bool:
     """Return whether an error means that no file descriptors or no disk space is left."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_full = isinstance(error, OSError) and error.errno in DISK_FULL
     is_full |= getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
     return is_full or lacks_descriptors(error)
 

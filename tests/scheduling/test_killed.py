@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_robots_rfc.scheduling.disk import QueueFolder
 from scrapy_robots_rfc.scheduling.queue import QueueOnDisk
 from scrapy_robots_rfc.scheduling.repair import repair
-from tests.support.killed_queue import KINDS, open_folder
+from tests.support.killed_queue import KINDS, call_and_join, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,11 +97,7 @@ def test_saved_state(tmp_path: Path) -> None:
     keys = sorted(f"site{number}" for number in range(150))
     for key in keys:
         QueueOnDisk(folder, key).push(Request("data:,", priority=2))
-    threads = threading.enumerate()
-    folder.save()
-    for thread in threading.enumerate():
-        if thread not in threads:
-            thread.join()
+    call_and_join(folder.save)
     assert json.loads((tmp_path / "active.json").read_text()) == {key: [-2] for key in keys}
     assert open_folder(tmp_path, "lifo").keys == keys
 

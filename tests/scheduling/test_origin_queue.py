@@ -6,7 +6,7 @@ import errno
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -17,12 +17,7 @@ from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.disk import MAX_DESCRIPTORS
-from tests.support.disk_queues import crawler, drained, pages, queue, urls
-from tests.support.gates import Turns
-
-if TYPE_CHECKING:
-    pass
-
+from tests.support.disk_queues import crawler, drained, pages, queue, stored, urls
 
 LONG_HOST = f"{'a' * 63}.{'b' * 60}.example"
 
@@ -125,10 +120,8 @@ def test_scrapys_own_queue_and_this_one_go_on_with_each_other(
     """This queue resumes a folder of Scrapy's own queue without loss, and the reverse."""
     second = DownloaderAwarePriorityQueue if first is OriginPriorityQueue else OriginPriorityQueue
     requests = [*pages(5, 3), *(Request(f"data:,{number}") for number in range(3))]
-    begun = queue(tmp_path, kind=first)
-    for request in requests:
-        begun.push(request)
-    gone_on = queue(tmp_path, begun.close(), kind=second)
+    state = stored(tmp_path, requests, kind=first)
+    gone_on = queue(tmp_path, state, kind=second)
     assert len(gone_on) == 18
     assert sorted(drained(gone_on)) == urls(requests)
 
@@ -152,11 +145,9 @@ def test_requests_of_a_mixed_queue_wait_for_their_own_origins(tmp_path: Path) ->
 @pytest.mark.parametrize("first", [OriginPriorityQueue, DownloaderAwarePriorityQueue])
 def test_long_host_names(tmp_path: Path, first: type[Any]) -> None:
     """Requests for hosts with long names are stored on disk and resumed."""
-    begun = queue(tmp_path, kind=first)
     requests = [Request(f"https://{LONG_HOST}:81/{number}") for number in range(3)]
-    for request in requests:
-        begun.push(request)
-    found = queue(tmp_path, begun.close())
+    state = stored(tmp_path, requests, kind=first)
+    found = queue(tmp_path, state)
     assert len(found) == 3
     assert sorted(drained(found)) == urls(requests)
 
@@ -164,11 +155,8 @@ def test_long_host_names(tmp_path: Path, first: type[Any]) -> None:
 @pytest.mark.parametrize("slot", ["caf\udce9", "a b", "x http://h.example", "é" * 300])
 def test_odd_slot_names(tmp_path: Path, slot: str) -> None:
     """Requests are stored on disk and resumed, whatever the name of their slot is."""
-    begun = queue(tmp_path)
     requests = [page.replace(meta={"download_slot": slot}) for page in pages(2, 2)]
-    for request in requests:
-        begun.push(request)
-    state = json.loads(json.dumps(begun.close()))
+    state = json.loads(json.dumps(stored(tmp_path, requests)))
     again = queue(tmp_path, state, known=lambda _: False)
     assert [again.pop() for _ in range(20)] == [None] * 20
     found = queue(tmp_path, again.close())
@@ -177,7 +165,6 @@ def test_odd_slot_names(tmp_path: Path, slot: str) -> None:
 
 def test_slots_that_look_like_keys(tmp_path: Path) -> None:
     """Slot names of Scrapy's own queue that look like our keys name no origin."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue)
     slots = (
         "a http://b.example/1/",
         "a http://b.example/2/",
@@ -188,16 +175,14 @@ def test_slots_that_look_like_keys(tmp_path: Path) -> None:
         page.replace(meta={"download_slot": slot})
         for slot, page in zip(slots * 2, pages(4, 2), strict=True)
     ]
-    for request in requests:
-        begun.push(request)
+    state = stored(tmp_path, requests, kind=DownloaderAwarePriorityQueue)
     asked = []
-    turns = Turns()
 
     def known(origin: Origin) -> bool:
         asked.append(origin.host)
         return True
 
-    found = queue(tmp_path, begun.close(), known=known, turns=turns)
+    found = queue(tmp_path, state, known=known)
     assert len(found) == 8
     assert sorted(drained(found)) == urls(requests)
     assert set(asked) == {f"h{number}.example" for number in range(4)}
@@ -205,24 +190,20 @@ def test_slots_that_look_like_keys(tmp_path: Path) -> None:
 
 def test_hosts_that_differ_by_a_dot(tmp_path: Path) -> None:
     """Origins whose URLs are read as the same origin are both resumed."""
-    begun = queue(tmp_path)
     requests = [
         Request(f"http://h.example{dots}/{number}", meta={"download_slot": "one"})
         for dots in ("", ".", "..")
         for number in range(3)
     ]
-    for request in requests:
-        begun.push(request)
-    assert sorted(drained(queue(tmp_path, begun.close()))) == urls(requests)
+    state = stored(tmp_path, requests)
+    assert sorted(drained(queue(tmp_path, state))) == urls(requests)
 
 
 def test_crawl_that_did_not_obey(tmp_path: Path) -> None:
     """Requests stored without ROBOTSTXT_OBEY wait for their files if the resumed crawl obeys."""
-    begun = queue(tmp_path, obeys=False)
     requests = pages(3, 2)
-    for request in requests:
-        begun.push(request)
-    found = queue(tmp_path, begun.close(), known=lambda _: False)
+    state = stored(tmp_path, requests, obeys=False)
+    found = queue(tmp_path, state, known=lambda _: False)
     assert [found.pop() for _ in range(20)] == [None] * 20
     assert len(found) == 6
     assert sorted(drained(queue(tmp_path, found.close()))) == urls(requests)
@@ -237,11 +218,9 @@ class NoPeek(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scrapy ma
 
 def test_queue_class_without_peek(tmp_path: Path) -> None:
     """A queue whose class has no `peek` is resumed by its key, in the same order."""
-    begun = queue(tmp_path, disk_queue=NoPeek)
     requests = pages(1, 5)
-    for request in requests:
-        begun.push(request)
-    waits = queue(tmp_path, begun.close(), known=lambda _: False, disk_queue=NoPeek)
+    state = stored(tmp_path, requests, disk_queue=NoPeek)
+    waits = queue(tmp_path, state, known=lambda _: False, disk_queue=NoPeek)
     assert [waits.pop() for _ in range(10)] == [None] * 10
     found = queue(tmp_path, waits.close(), disk_queue=NoPeek)
     assert drained(found) == [request.url for request in reversed(requests)]

@@ -14,7 +14,7 @@ from scrapy import Request
 from scrapy.pqueues import DownloaderAwarePriorityQueue, ScrapyPriorityQueue
 from scrapy.squeues import PickleLifoDiskQueue
 
-from tests.support.disk_queues import crawler, drained, pages, queue, save, urls
+from tests.support.disk_queues import crawler, drained, pages, queue, save, stored, urls
 from tests.support.gates import Turns
 from tests.support.killed_queue import KINDS
 
@@ -26,12 +26,10 @@ def test_full_disk_loses_no_request_of_a_mixed_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On a full disk, the requests of a queue with several origins stay where they are."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
     requests = pages(2, 3)
-    for request in requests:
-        begun.push(request)
+    state = stored(tmp_path, requests, kind=DownloaderAwarePriorityQueue, obeys=False)
     turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns)
+    found = queue(tmp_path, state, turns=turns)
 
     def push(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -52,12 +50,10 @@ def test_full_disk_loses_no_request_of_a_mixed_queue(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_full_disk_that_is_noticed_late(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """On a disk that is full when a buffered write ends, no request of a mixed queue is lost."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
     requests = [page.replace(body=b"x" * 3000) for page in pages(2, 3)]
-    for request in requests:
-        begun.push(request)
+    state = stored(tmp_path, requests, kind=DownloaderAwarePriorityQueue, obeys=False)
     turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns)
+    found = queue(tmp_path, state, turns=turns)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
     try:
@@ -121,12 +117,10 @@ def test_copied_request_is_not_copied_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that was moved to its own queue, but could not be removed, is not repeated."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
     requests = pages(2, 3)
-    for request in requests:
-        begun.push(request)
+    state = stored(tmp_path, requests, kind=DownloaderAwarePriorityQueue, obeys=False)
     turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns, disk_queue=FailsToPop)
+    found = queue(tmp_path, state, turns=turns, disk_queue=FailsToPop)
     with monkeypatch.context() as patch:
         patch.setattr(FailsToPop, "is_failing", True)
         for _ in range(4):
@@ -171,12 +165,10 @@ class FullAtClose(PickleLifoDiskQueue):  # type: ignore[misc,valid-type]  # Scra
 
 def test_full_disk_doubles_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that was stored is not stored again because the close of another queue fails."""
-    begun = queue(tmp_path, kind=DownloaderAwarePriorityQueue, obeys=False)
     requests = pages(2, 3)
-    for request in requests:
-        begun.push(request)
+    state = stored(tmp_path, requests, kind=DownloaderAwarePriorityQueue, obeys=False)
     turns = Turns()
-    found = queue(tmp_path, begun.close(), turns=turns, disk_queue=FullAtClose)
+    found = queue(tmp_path, state, turns=turns, disk_queue=FullAtClose)
     popped = []
     with monkeypatch.context() as patch:
         patch.setattr(FullAtClose, "is_full", True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme
 from scrapy_robots_rfc.scheduling.gate import gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 from tests.support.gates import Files, add_gate
+from tests.support.killed_queue import call_and_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,6 +73,14 @@ def queue(
     )
 
 
+def stored(folder: Path, requests: Iterable[Request], **options: Any) -> Any:
+    """Leave requests in a folder, and return the state of the closed queue."""
+    filled = queue(folder, **options)
+    for request in requests:
+        filled.push(request)
+    return filled.close()
+
+
 def pages(hosts: int, each: int = 1) -> list[Request]:
     """Return requests for pages of some hosts."""
     return [
@@ -94,10 +102,6 @@ def urls(requests: Iterable[Request]) -> list[str]:
 
 def save(made: Crawler) -> None:
     """Save the queue on disk of a crawl, and wait until its state is written."""
-    before = threading.enumerate()
     save = gate_of(made).save
     assert save is not None
-    save()
-    for thread in threading.enumerate():
-        if thread not in before:
-            thread.join()
+    call_and_join(save)

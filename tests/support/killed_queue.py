@@ -9,6 +9,7 @@ import json
 import random
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ def open_folder(path: Path, kind: str) -> QueueFolder:
     return QueueFolder(
         crawler, str(path), KINDS[kind], json.loads(file.read_bytes()) if file.exists() else {}
     )
+
+
+def call_and_join(function: Callable[[], object]) -> None:
+    """Call a function, and wait for the threads that it started."""
+    before = threading.enumerate()
+    function()
+    for thread in threading.enumerate():
+        if thread not in before:
+            thread.join()
 
 
 def write(line: str) -> None:
@@ -73,12 +83,8 @@ def main(path: Path, seed: str) -> None:
         elif step < 0.996:
             queue.peek()
         else:
-            threads = threading.enumerate()
             for folder in folders.values():
-                folder.save()
-            for thread in threading.enumerate():
-                if thread not in threads:
-                    thread.join()
+                call_and_join(folder.save)
             write("saved")
 
 

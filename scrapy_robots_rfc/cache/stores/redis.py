@@ -68,9 +68,9 @@ end
 # While another worker holds the turn, a worker waits for one interval, because the next turn starts
 # at least one interval later. It waits no longer than five seconds, or until the turn expires. A
 # free turn goes to the worker that has been waiting longest. Until it takes the turn, the others
-# retry after a short pause. A worker that is more than five seconds
-# late loses its place in line. With a shorter limit, workers with a busy event loop or a slow
-# connection might keep losing their places.
+# retry after a short pause. A worker that is more than five seconds late loses its place in line.
+# With a shorter limit, workers with a busy event loop or a slow connection might keep losing their
+# places.
 _TAKE_TURN = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do

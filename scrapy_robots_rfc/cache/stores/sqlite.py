@@ -5,7 +5,6 @@ modified.
 """
 
 import contextlib
-import errno
 import logging
 import os
 import sqlite3
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from scrapy_robots_rfc._runtime import DISK_FULL
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.errors import StoreError
 
@@ -95,7 +95,7 @@ class SqliteStore(Store):
             # This fails in the same cases as SQLite, but with a better error message.
             os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o644))
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in DISK_FULL:
                 raise
 
     def get(self, key: str) -> bytes | None:
