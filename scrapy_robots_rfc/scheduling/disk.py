@@ -20,11 +20,7 @@ from scrapy_robots_rfc._scrapy import next_queue, path_safe, peek, start_queues
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.saved_state import SavedState
 from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
-from scrapy_robots_rfc.scheduling.shortage import (
-    is_shortage,
-    lacks_descriptors,
-    raise_if_shortage,
-)
+from scrapy_robots_rfc.scheduling.shortage import is_shortage, lacks_descriptors, raise_if_shortage
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
