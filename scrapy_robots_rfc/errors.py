@@ -106,8 +106,15 @@ class BrokenTransferError(RobotsError):
     """Raised if the transfer of a robots.txt file ends before the file is complete."""
 
 
-class ForeignAnswerError(RobotsError):
-    """Raised if a downloader middleware answers a request for a missing robots.txt file."""
+class ComponentError(RobotsError):
+    """Raised if a component of the crawl keeps a robots.txt from being requested or received.
+
+    :param advice: what the user can do about it.
+    """
+
+    def __init__(self, message: str, advice: str) -> None:
+        super().__init__(message)
+        self.advice = advice
 
 
 class DecodingError(RobotsError):

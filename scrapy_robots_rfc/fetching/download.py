@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from scrapy import signals as scrapy_signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import StopDownload
+from scrapy.exceptions import NotSupported, StopDownload
 from scrapy.http import Headers, Request, Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
@@ -23,7 +23,8 @@ from twisted.python.failure import Failure
 from scrapy_robots_rfc import _scrapy, signals
 from scrapy_robots_rfc._runtime import CANCELLED
 from scrapy_robots_rfc.cache.entry import Validators
-from scrapy_robots_rfc.errors import BrokenTransferError, ForeignAnswerError
+from scrapy_robots_rfc.core.text import message_of
+from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError
 from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
@@ -208,6 +209,12 @@ class Downloader:
         try:
             response = await engine.download_async(request)
             return response
+        except NotSupported as error:  # Scrapy could not load the handler
+            scheme = urlparse_cached(request).scheme
+            handler = self._crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get(scheme)
+            cause = f"DOWNLOAD_HANDLERS[{scheme!r}] = {handler} cannot be used"
+            reason = message_of(error).partition(": ")[2]  # after `Unsupported URL scheme 'http': `
+            raise ComponentError(cause, f"install or enable what it needs ({reason})") from error
         except CANCELLED:
             current = exchange.fetch.request or request  # a retry is a new request
             if _scrapy.remove_from_queue(self._crawler, current):
@@ -245,15 +252,17 @@ class Downloader:
         if exchange.is_unanswered:
             # The download failed, and a middleware's process_exception() returned a response. It
             # must not count as the site's response.
-            problem = f"answered {response.status} in place of a download that failed"
-            raise ForeignAnswerError(problem)
+            problem = f"a middleware answered {response.status} in place of a download that failed"
+            advice = "make its process_exception ignore requests for robots.txt"
+            raise ComponentError(problem, advice)
         is_success = response.status // 100 == 2 or response.status // 10 == 2  # 20-29 in Gemini
         if not is_success:
             return b""
         if "download_stopped" in response.flags and not exchange.has_enough:
             # Another component stopped the transfer, but not with a signal (see `_signal`). The
             # missing part may contain Disallow rules, so the fetch must fail.
-            raise StopDownload(fail=False)
+            problem, advice = "another component stopped the transfer", "make it ignore robots.txt"
+            raise ComponentError(problem, advice)
         if "dataloss" in response.flags and not exchange.has_enough:
             raise BrokenTransferError("the transfer was interrupted")
         return without_codings(response.body, exchange.codings, self._limit)

@@ -1,28 +1,20 @@
 """Classify download exceptions by whose fault they are, and describe the cause.
 
 Exceptions are recognised by package and class name, because most of these packages are optional.
+Everything that isn't in the tables is a failure of the crawl itself, which isn't cached.
 """
 
 import errno
 import re
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from itertools import dropwhile
 from traceback import walk_tb
-from types import FrameType
-from typing import TypeAlias
 
 from scrapy_robots_rfc._runtime import LATE
 from scrapy_robots_rfc._scrapy import READING
 from scrapy_robots_rfc.core.text import message_of, shorten
-from scrapy_robots_rfc.errors import (
-    BrokenTransferError,
-    DecodingError,
-    ForeignAnswerError,
-    RobotsError,
-)
+from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError, DecodingError
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
 #: Exceptions caused by the network or a server, by package, including subclasses. All others are
@@ -113,22 +105,21 @@ _CAUSES = {
     "DownloadConnectionRefusedError": "connection refused",
 }
 
-#: Methods of middlewares and download handlers. The component that failed is the class whose method
-#: raised the exception.
+#: Methods of downloader middlewares. An exception that one of them raises is not the site's fault.
 _HOOKS = frozenset({"process_request", "process_response", "process_exception"})
-_HANDLER = frozenset({"download_request", "download_request_async"})
 
 #: Exception name -> advice for the user.
 _ADVICE = {
     "RequestError": "check the account and the request with the service",
-    "IgnoreRequest": "make it ignore requests for robots.txt, or add the site to ROBOTS_EXEMPT",
-    "NotSupported": "check DOWNLOAD_HANDLERS, and install what the handler needs",
-    "NotConfigured": "check DOWNLOAD_HANDLERS, and install what the handler needs",
-    "StopDownload": "make handlers of bytes_received and headers_received ignore robots.txt",
+    "IgnoreRequest": "make the middleware that raised it ignore requests for robots.txt, or add the"
+    " site to ROBOTS_EXEMPT",
     "UnsupportedURLSchemeError": "check DOWNLOAD_HANDLERS and the meta `proxy` of the request",
 }
+#: Advice about all other exceptions.
+_FIX = "the traceback shows which component to fix, or to remove from the settings"
 
-# Zyte API errors caused by the site. Others are caused by the account or the service.
+# Zyte API statuses that blame the site, as does an error without a status. Others are caused by the
+# account or the service.
 _SITE_FAILED = {520, 521}
 
 # Found in Playwright's messages if the browser cannot be started or has exited.
@@ -149,9 +140,8 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     # Our own exceptions.
     if isinstance(error, BrokenTransferError | DecodingError):
         return Unreachable(None, str(error))
-    if isinstance(error, ForeignAnswerError):
-        advice = "make its process_exception ignore requests for robots.txt"
-        return Local(f"another downloader middleware: {error}", advice)
+    if isinstance(error, ComponentError):
+        return Local(message_of(error), error.advice)
     # A host name that cannot exist, for which aiohttp raises the error of Python's IDNA codec.
     if isinstance(error, UnicodeError) and "idna" in str(error):
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
@@ -161,35 +151,16 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
         shortage = _shortage(member)
         if shortage is not None:
             return shortage
-    frames = _frames(error)
-    component, method = _failed_component(frames)
-    is_middleware = method in _HOOKS
-    # The network or the site failed. If a middleware raises such an error, it is at fault itself.
-    if not is_middleware and (isinstance(error, RobotsError) or _is_network(error)):
-        access = _network_failure(chain)
-        is_late = isinstance(error, LATE)
-        return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
-    # A component of the crawl raised an exception that we have advice for.
-    for name in _class_names(error):
-        if name in _ADVICE:
-            return _known_failure(error, component, name)
-    # If Scrapy was reading the site's response, the response is at fault. Otherwise, a component of
-    # the crawl failed.
-    is_reading = any(method == READING for _, method in frames)
-    if is_reading and not is_middleware:
-        return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
-    advice = "fix it, or remove it from the settings"
-    return Local(f"{component}: {_with_class(error)}", advice, error)
-
-
-def _known_failure(error: Exception, component: str, name: str) -> Local:
-    """Return the result for a component failure that we have advice for.
-
-    :param name: the exception's key in `_ADVICE`.
-    """
-    if name == "StopDownload":
-        component = "a handler of bytes_received or headers_received"
-    return Local(f"{component}: {_with_class(error)}", _ADVICE[name])
+    advice = next((_ADVICE[name] for name in _class_names(error) if name in _ADVICE), None)
+    # A middleware is at fault itself, even if it raises a network error.
+    if not _is_raised_in_hook(error):
+        if _is_network(error):
+            access = _network_failure(chain)
+            is_late = isinstance(error, LATE)
+            return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
+        if advice is None and _is_raised_while_reading(error):
+            return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
+    return Local(_with_class(error), advice or _FIX, error)
 
 
 def _shortage(error: BaseException) -> Local | None:
@@ -280,7 +251,8 @@ def _is_network(error: BaseException) -> bool:
     # If the account, the service or the browser fails, these two packages raise the same exception
     # classes as for a failure of the site.
     package = _package(type(error))
-    if package == "zyte_api" and not _is_failure_of_site(error):
+    status = getattr(error, "status", None)
+    if package == "zyte_api" and not (status is None or status in _SITE_FAILED):
         return False
     if package == "playwright" and any(words in _text(error) for words in _BROWSER_FAILED):
         return False
@@ -296,12 +268,6 @@ def _is_network(error: BaseException) -> bool:
             return True
         member = member.__cause__
     return False
-
-
-def _is_failure_of_site(error: BaseException) -> bool:
-    """Return whether a Zyte API error was caused by the site, as are errors without a status."""
-    status = getattr(error, "status", None)
-    return status is None or status in _SITE_FAILED
 
 
 def _is_network_class(kind: type) -> bool:
@@ -345,45 +311,17 @@ def _with_class(error: BaseException) -> str:
     return f"{type(error).__name__}: {_text(error)}".removesuffix(": ")
 
 
-# A frame's class or module, and its function.
-_Frame: TypeAlias = tuple[str, str]
-
-
-def _failed_component(frames: list[_Frame]) -> _Frame:
-    """Return the component that raised an exception: its dotted name and the failed method.
-
-    If there are several in the traceback, prefer a middleware to a download handler, then
-    third-party code, then Scrapy. Of several middlewares or handlers, return the one called last.
-    But of third-party code, return the part called first, and not a library that this part uses.
-    """
-    last_call_first = frames[::-1]
-    # In older versions of Scrapy, the core also contains functions with the names in `_HOOKS`.
-    middlewares = [
-        (owner, function)
-        for owner, function in last_call_first
-        if function in _HOOKS and not _is_in(owner, "scrapy.core")
+def _is_raised_in_hook(error: Exception) -> bool:
+    """Return whether an exception was raised in a method of a downloader middleware."""
+    modules = [
+        str(frame.f_globals.get("__name__"))
+        for frame, _ in walk_tb(error.__traceback__)
+        if frame.f_code.co_name in _HOOKS
     ]
-    handlers = [frame for frame in last_call_first if frame[1] in _HANDLER]
-    known = {"scrapy", "twisted", *sys.stdlib_module_names}
-    third_party = [frame for frame in frames if frame[0].partition(".")[0] not in known]
-    scrapy = [frame for frame in last_call_first if _is_in(frame[0], "scrapy")]
-    return [*middlewares, *handlers, *third_party, *scrapy, ("scrapy", "")][0]
+    # In older versions of Scrapy, the core also contains functions with these names.
+    return not all(module.startswith("scrapy.core.") for module in modules)
 
 
-def _frames(error: Exception) -> list[_Frame]:
-    """Return the frames of a traceback, except the first ones, which belong to this package."""
-    frames = [(_owner(frame), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)]
-    package = __name__.partition(".")[0]
-    return list(dropwhile(lambda frame: _is_in(frame[0], package), frames))
-
-
-def _owner(frame: FrameType) -> str:
-    """Return the class or module whose code is running in a frame."""
-    if "self" in frame.f_locals:
-        kind = type(frame.f_locals["self"])
-        return f"{kind.__module__}.{kind.__qualname__}"
-    return str(frame.f_globals.get("__name__", "?"))
-
-
-def _is_in(name: str, package: str) -> bool:
-    return name == package or name.startswith(f"{package}.")
+def _is_raised_while_reading(error: Exception) -> bool:
+    """Return whether Scrapy was reading the site's response."""
+    return any(frame.f_code.co_name == READING for frame, _ in walk_tb(error.__traceback__))

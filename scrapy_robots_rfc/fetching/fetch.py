@@ -332,7 +332,7 @@ class Fetcher:
         Nothing is allowed for now, not even by an older copy.
         """
         advice = "report it, unless a download handler or a middleware of yours is the cause"
-        local = Local(f"{__name__}: {error_text(error)}", advice, error)
+        local = Local(error_text(error), advice, error)
         entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
         robots = self._files.policy(fetch.origin, entry)
         self._report(fetch, robots, local)

@@ -79,7 +79,8 @@ class OriginLog:
         self.unreachable: Names = Names()
         #: Origins for which an earlier copy was used.
         self.stale: Names = Names()
-        # Failures of the crawl itself by cause. The value is `None` once a failure has been logged.
+        # Failures of the crawl itself, by the start of their causes, which is usually the name of
+        # an exception class. The value is `None` once a failure has been logged.
         self._local: dict[str, Local | None] = {}
         # The cause for each origin that is being retried or whose route failed, if the origin
         # isn't counted as unreachable yet.
@@ -119,7 +120,7 @@ class OriginLog:
         A middleware that drops a robots.txt request may also drop the page requests, so this kind
         of failure is only logged if it causes a page to be dropped.
         """
-        if decision.reason is Reason.LOCAL and (access := self._local.get(robots.cause)):
+        if decision.reason is Reason.LOCAL and (access := self._local.get(_start(robots.cause))):
             self._log_local_failure(robots, access)
         # An unreachable robots.txt has already been logged.
         if decision.reason is not Reason.UNREACHABLE:
@@ -160,15 +161,16 @@ class OriginLog:
         self._note(kind, robots, robots.cause, seconds)
 
     def _local_failure(self, robots: OriginPolicy, access: Local) -> None:
-        """Log a failure of the crawl itself once per cause, now or when a page is dropped."""
-        if access.cause in self._local or len(self._local) >= _MAX_CAUSES:
+        """Log a failure of the crawl itself once per kind, now or when a page is dropped."""
+        start = _start(access.cause)
+        if start in self._local or len(self._local) >= _MAX_CAUSES:
             return
-        self._local[access.cause] = access
+        self._local[start] = access
         if access.shortage or robots.outcome is not Outcome.LOCAL:
             self._log_local_failure(robots, access)
 
     def _log_local_failure(self, robots: OriginPolicy, access: Local) -> None:
-        self._local[access.cause] = None
+        self._local[_start(access.cause)] = None
         url = robots.origin.robots_url
         kind = site_log.CRAWL_FAILED
         arguments = [url, access.cause, _CONSEQUENCE[robots.outcome], access.advice]
@@ -222,6 +224,10 @@ class OriginLog:
         causes = self.causes[outcome]
         is_known = cause in causes or len(causes) < _MAX_CAUSES
         causes[cause if is_known else "other"] += 1
+
+
+def _start(cause: str) -> str:
+    return cause.partition(":")[0]
 
 
 def _was_unreachable(fetch: PendingFetch) -> bool:

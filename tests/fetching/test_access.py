@@ -177,7 +177,7 @@ async def test_transfer_that_a_component_stops(site: Site) -> None:
     result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
     error = result.outcomes[site.url("/x")]
     assert isinstance(error, RobotsDisallowed)
-    assert error.why.endswith(": a handler of bytes_received or headers_received: StopDownload")
+    assert error.why.endswith(": another component stopped the transfer")
     assert result.stat("forbidden/local") == 1
 
 
