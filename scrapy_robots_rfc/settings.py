@@ -303,6 +303,10 @@ class Settings(NamedTuple):
     unreachable_ttl: float = _setting(
         "ROBOTS_UNREACHABLE_TTL", 300.0, "a number above 0", _number(0, above=True),
     )
+    same_host_only: bool = _setting(
+        "ROBOTS_REDIRECTS", "any", "'any' or 'same-host'",
+        lambda value: {"any": False, "same-host": True}[value],
+    )
     unreachable_statuses: frozenset[int] = _setting(
         "ROBOTS_UNREACHABLE_STATUSES", [429],
         f"{_LIST} statuses from 400 to 499, such as [403, 429]",

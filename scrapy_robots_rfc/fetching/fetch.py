@@ -197,6 +197,7 @@ class Fetcher:
             fetch.origin.robots_url,
             scheme=settings.schemes[fetch.origin.scheme],
             cookie_for=cookies.header_for,
+            same_host_only=settings.same_host_only,
         )
         while True:
             validators = None if copy is None else copy.validators_for(step.url)

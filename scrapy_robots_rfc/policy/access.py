@@ -23,6 +23,9 @@ HeaderLines: TypeAlias = Callable[[bytes], Sequence[bytes]]
 #: Maximum number of redirects (2.3.1.2: "at least five consecutive redirects").
 MAX_REDIRECTS = 5
 
+#: The cause if a redirect is not followed because it leads to another host.
+OTHER_HOST = "redirect to another host, refused by ROBOTS_REDIRECTS"
+
 
 class Outcome(enum.Enum):
     """The access results from RFC 9309, 2.3.1, plus `LOCAL`. The values appear in stat keys."""
@@ -141,6 +144,7 @@ class FetchStep(NamedTuple):
     :param scheme: the scheme of the first URL, which determines what a status means.
     :param cookie: the Cookie header to send, or an empty string.
     :param cookie_for: a function that returns the Cookie header for a URL, or an empty string.
+    :param same_host_only: True to refuse redirects to other hosts (ROBOTS_REDIRECTS).
     """
 
     url: str
@@ -148,6 +152,7 @@ class FetchStep(NamedTuple):
     scheme: Scheme = _HTTP
     cookie: bytes = b""
     cookie_for: Callable[[str], bytes] = _no_cookie
+    same_host_only: bool = False
 
     def after_response(
         self,
@@ -185,19 +190,30 @@ class FetchStep(NamedTuple):
         # Treat undefined statuses like 5xx, so that nothing is allowed when in doubt.
         return Unreachable(status, str(status))
 
-    def _follow(self, status: int, location: bytes | None) -> "FetchStep | Unavailable":
-        """Return the request to the target of a redirect, unless it is invalid or a loop."""
+    def _follow(self, status: int, location: bytes | None) -> "FetchStep | Access":
+        """Return the request to the target of a redirect, unless it is invalid or refused."""
         target = target_of(self.url, location, self.scheme)
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")
-        cookie = self.cookie_for(target)
         seen = (*self.seen, (self.url, self.cookie))
+        if self.same_host_only and not is_same_host(seen[0][0], target):
+            return Unreachable(status, OTHER_HOST, hopeless=True)
+        cookie = self.cookie_for(target)
         # The same URL may lead somewhere else with a new cookie.
         if (target, cookie) in seen:
             return Unavailable(status, "redirect loop")
         if len(seen) > MAX_REDIRECTS:
             return Unavailable(status, f"more than {MAX_REDIRECTS} redirects")
         return self._replace(url=target, seen=seen, cookie=cookie)
+
+
+def is_same_host(url: str, other: str) -> bool:
+    """Return whether two URLs have the same host name, with or without ``www.``.
+
+    Their schemes and ports may differ.
+    """
+    host, other_host = (urlsplit(one).hostname or "" for one in (url, other))
+    return host.removeprefix("www.") == other_host.removeprefix("www.")
 
 
 def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str | None:

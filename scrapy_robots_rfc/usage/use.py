@@ -41,7 +41,13 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, running_middleware
-from scrapy_robots_rfc.policy.access import MAX_REDIRECTS, PROXY_REFUSES, target_of
+from scrapy_robots_rfc.policy.access import (
+    MAX_REDIRECTS,
+    OTHER_HOST,
+    PROXY_REFUSES,
+    is_same_host,
+    target_of,
+)
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.usage.page_rules import count_cut, page_of, rules_of
@@ -287,6 +293,8 @@ class RfcUseMiddleware:
         for _ in range(MAX_REDIRECTS + 1):
             if url is None:
                 raise ValueError("a redirect without a usable Location")
+            if self._settings.same_host_only and not is_same_host(str(origin), url):
+                raise ValueError(OTHER_HOST)
             meta = {**_TDMREP_META, "download_timeout": self._settings.timeout}
             headers: dict[bytes, bytes] = {}
             self._robots.service.download.inherit_route(page, url, meta, headers)

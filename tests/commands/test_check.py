@@ -241,6 +241,15 @@ def test_redirect_and_agent_are_named(tmp_path: Path) -> None:
         ]
 
 
+def test_refused_redirect_is_named(tmp_path: Path) -> None:
+    """A redirect that ROBOTS_REDIRECTS refuses is the reason why the site is unreachable."""
+    with Site({"/robots.txt": redirect("http://localhost:1/")}) as site:
+        done = run("check", site.url("/x"), "-s", "ROBOTS_REDIRECTS=same-host", folder=tmp_path)
+    assert done.code == 2
+    cause = "redirect to another host, refused by ROBOTS_REDIRECTS"
+    assert f"unreachable ({cause}), so nothing is allowed" in done.err + done.out
+
+
 def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> None:
     """Pages are allowed if their robots.txt is unavailable, and undecided if it is unreachable."""
     with (

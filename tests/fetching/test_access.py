@@ -91,6 +91,28 @@ async def test_redirects_are_followed_across_hosts(site: Site, other: Site, stat
     assert other.targets == ["/elsewhere.txt"]
 
 
+@ensureDeferred
+async def test_redirects_to_the_same_host_only(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With ROBOTS_REDIRECTS = "same-host", another host is not asked, and nothing is allowed."""
+    settings = {"ROBOTS_REDIRECTS": "same-host"}
+    site.replies["/robots.txt"] = redirect(other.url("/elsewhere.txt"))
+    other.replies["/elsewhere.txt"] = robots(RULES)
+    result = await crawl([site.url("/private"), site.url("/open")], settings)
+    assert [verdict(result, site.url(path)) for path in ("/private", "/open")] == [
+        "rule",
+        "fetched",
+    ]
+    site.replies["/robots.txt"] = redirect(other.url("/elsewhere.txt", host="localhost"))
+    result = await crawl([site.url("/open")], settings)
+    assert verdict(result, site.url("/open")) == "unreachable"
+    assert other.targets == ["/elsewhere.txt"]
+    (line,) = [line for line in caplog.messages if "ROBOTS_REDIRECTS" in line and "next" in line]
+    cause = "redirect to another host, refused by ROBOTS_REDIRECTS"
+    assert line.startswith(f"{site.url('/robots.txt')} is unreachable ({cause})")
+
+
 @pytest.mark.parametrize(("hops", "expected"), [(5, "rule"), (6, "fetched")])
 @ensureDeferred
 async def test_five_redirects_and_no_more(site: Site, hops: int, expected: str) -> None:

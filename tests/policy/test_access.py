@@ -114,6 +114,43 @@ def test_redirect_without_a_usable_target(location: bytes | None) -> None:
     assert following.status == 302
 
 
+@pytest.mark.parametrize(
+    ("location", "is_followed"),
+    [
+        (b"/other.txt", True),
+        (b"https://a.example/robots.txt", True),
+        (b"https://a.example:8443/robots.txt", True),
+        (b"http://www.A.example./robots.txt", True),
+        (b"http://b.example/robots.txt", False),
+        (b"http://m.a.example/robots.txt", False),
+        (b"http://www.www.a.example/robots.txt", False),
+        (b"http://a.example@10.0.0.1/robots.txt", False),
+        (b"http://[::1]/robots.txt", False),
+        (b"//localhost/robots.txt", False),
+    ],
+)
+def test_redirects_to_the_same_host_only(location: bytes, is_followed: bool) -> None:
+    """With ROBOTS_REDIRECTS = "same-host", a redirect to another host name is unreachable.
+
+    A sixth redirect is, too.
+    """
+    first = FIRST._replace(same_host_only=True)
+    sixth = first._replace(seen=((FIRST.url, b""),) * 5)
+    following = first.after_response(302, location, b"", unreachable_statuses=())
+    assert isinstance(following, FetchStep if is_followed else Unreachable)
+    following = sixth.after_response(302, location, b"", unreachable_statuses=())
+    assert isinstance(following, Unavailable if is_followed else Unreachable)
+
+
+def test_each_redirect_may_add_or_remove_www() -> None:
+    """With "same-host", a chain of redirects may lead to ``www.`` and back."""
+    first = FIRST._replace(same_host_only=True)
+    second = first.after_response(302, b"http://www.a.example/", b"", unreachable_statuses=())
+    assert isinstance(second, FetchStep)
+    back = second.after_response(302, b"https://a.example/", b"", unreachable_statuses=())
+    assert isinstance(back, FetchStep)
+
+
 @pytest.mark.parametrize("status", [305, 306, 309, 399])
 def test_other_3xx_is_not_followed(status: int) -> None:
     """2.3.1.2: a 3xx that is not a redirect is not followed, whatever its Location."""

@@ -122,6 +122,20 @@ async def test_two_sites_that_refer_to_each_other(site: Site) -> None:
     assert list(result.outcomes.values()) == [200, 200]
 
 
+@ensureDeferred
+async def test_redirects_to_the_same_host_only(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ROBOTS_REDIRECTS also applies to tdmrep.json."""
+    with Site({NAME: RESERVED}) as other:
+        site.replies[NAME] = redirect(other.url(NAME, host="localhost"))
+        result = await crawled(site, "/a", ROBOTS_REDIRECTS="same-host")
+    assert list(result.outcomes.values()) == [200]
+    assert other.targets == []
+    (line,) = unread(caplog)
+    assert "refused by ROBOTS_REDIRECTS" in line
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
