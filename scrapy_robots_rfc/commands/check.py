@@ -50,10 +50,9 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         raise Failed("--archive and --robots cannot be combined")
     our_settings = common.prepared(settings)
     uses = preferences.parse_uses(opts.use)
-    for label, nearest in preferences.unknown_labels(uses or ()):
+    for label, hint in preferences.unknown_labels(uses or ()):
         console.complain(
-            f"unknown label --use {label}; did you mean {nearest}? Only sites that mention it can"
-            " disallow it"
+            f"unknown label --use {label}, so only sites that mention it can disallow it; {hint}"
         )
     agents = agents_of(opts, our_settings, settings)
     found = _found_about(urls, our_settings, settings, console, opts)

@@ -41,7 +41,7 @@ MEANINGS = {
     Reason.LOCAL.value: "the crawl itself failed to fetch robots.txt, so nothing is allowed",
     Reason.PARSER.value: "the ROBOTSTXT_PARSER class disallows the page",
     Reason.CRAWL_DELAY.value: "the site requests a longer delay than ROBOTS_CRAWL_DELAY_MAX",
-    Reason.USE.value: "the site disallows every use that the crawl declares (ROBOTS_USE)",
+    Reason.USE.value: "the site disallows a use that the crawl declares (ROBOTS_USE)",
     Reason.PAGE.value: "the page contains a nofollow or noindex rule (ROBOTS_TAG_OBEY)",
     NOT_GIVEN: "the report does not contain the reason",
 }
@@ -168,6 +168,9 @@ class Sums:
             return
         if is_dropped:
             self._add_dropped(fields, _group(fields, reason, rule), requests)
+            if reason == Reason.USE.value:
+                # If allowed requests are recorded, this one was, before its use was checked.
+                self.allowed = max(0, self.allowed - requests)
         elif reason == _EXEMPT:
             self.exempt[rule] += requests
         elif reason == RUN:

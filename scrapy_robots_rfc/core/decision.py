@@ -40,7 +40,7 @@ class Reason(enum.Enum):
     #: Disallowed, because a robots meta tag or header on the page disallows following its links or
     #: indexing it.
     PAGE = "page"
-    #: Disallowed, because the site disallows every use that the crawl declares (ROBOTS_USE).
+    #: Disallowed, because the site disallows a use that the crawl declares (ROBOTS_USE).
     USE = "use"
     #: Allowed, because the user exempted the site, so its robots.txt is not fetched.
     EXEMPT = "exempt"

@@ -32,6 +32,14 @@ POLICY_TOKENS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 #: Synonym -> label.
 LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in synonyms}
+#: Label -> other names that users may declare. Sites do not use them as labels.
+NICKNAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    TRAIN_AI: ("ai-training", "noai", "noimageai", "noml", "train", "training"),
+    "search": ("index", "indexing", "noindex"),
+    "ai-input": ("grounding", "rag"),
+    TDM: ("data-mining", "mining", "notdm", "tdm-reservation", "text-and-data-mining"),
+})  # fmt: skip
+_LABEL_MEANT = LABEL_OF | {name: label for label, names in NICKNAMES.items() for name in names}
 #: The spider attribute that declares a crawl's uses.
 USE_ATTRIBUTE = "robots_use"
 #: The request meta key that declares a request's uses. Responses have a different key,
@@ -42,6 +50,10 @@ DECLARED_KEY = "robots_declared_use"
 USAGE = "content-usage"
 SIGNAL = "content-signal"
 RECORDS = (USAGE, SIGNAL, *TRAINING)
+# Key -> its usual spelling.
+_SPELLING = {key.lower(): key for key in (
+    "Content-Usage", "Content-Signal", "DisallowAITraining", "AllowAITraining"
+)}  # fmt: skip
 #: Maximum number and total size in bytes of a group's records about use. All of them are matched
 #: against each page on the event loop, which takes up to 10 ms. Real files only contain a few.
 MAX_RECORDS, MAX_BYTES = 1000, 32_768
@@ -53,7 +65,7 @@ _STRICTNESS = {None: 0, True: 1, False: 2}
 
 
 def parse_uses(value: object) -> tuple[str, ...] | None:
-    """Parse a user-supplied value into lowercase labels, replacing synonyms.
+    """Parse a user-supplied value into lowercase labels, replacing synonyms and nicknames.
 
     :param value: a list or a comma-separated string of labels.
     :returns: the labels, or `None` if the value is `None`.
@@ -65,17 +77,19 @@ def parse_uses(value: object) -> tuple[str, ...] | None:
     kinds = (list, tuple, set, frozenset)
     if not isinstance(labels, kinds) or not all(isinstance(label, str) for label in labels):
         raise TypeError(value)
-    named = (label.strip().lower() for label in labels if label.strip())
-    return tuple(dict.fromkeys(LABEL_OF.get(label, label) for label in named))
+    named = (label.strip().lower().replace("_", "-") for label in labels if label.strip())
+    return tuple(dict.fromkeys(_LABEL_MEANT.get(label, label) for label in named))
 
 
 def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown label together with the most similar known label."""
+    """Yield each unknown label together with a hint that names a similar or all known labels."""
     for label in uses:
         if label not in LABELS:
             from difflib import get_close_matches  # noqa: PLC0415 - only needed for unknown labels
 
-            yield label, get_close_matches(label, LABELS, n=1, cutoff=0)[0]
+            similar = get_close_matches(label, [*LABELS, *_LABEL_MEANT], n=1)
+            meant = [_LABEL_MEANT.get(name, name) for name in similar]
+            yield label, f"did you mean {meant[0]}?" if meant else f"known: {', '.join(LABELS)}"
 
 
 class Preference(NamedTuple):
@@ -177,21 +191,19 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
 
 
 def find_refusal(uses: Iterable[str], preferences: Mapping[str, Preference]) -> Refusal | None:
-    """Return a refusal if the site disallows all of the given uses, or `None` otherwise."""
-    texts: list[str] = []
-    lines: list[int] = []
+    """Return a refusal if the site disallows any of the given uses, or `None` otherwise."""
+    refused: dict[Preference, list[str]] = {}
     for use in uses:
         preference = preferences.get(use)
-        if preference is None or preference.allowed is not False:
-            return None
-        text = preference.source
-        if preference.line is not None:
-            text = f"line {preference.line}: {text}"
-            lines.append(preference.line)
-        texts.append(printable(text[:_MAX_SHOWN]))
-    if not texts:
-        return None
-    return Refusal(join_items(tuple(dict.fromkeys(texts))), min(lines, default=None))
+        if preference is not None and preference.allowed is False:
+            refused.setdefault(preference, []).append(use)
+    texts = (
+        f"line {preference.line}: " * (preference.line is not None)
+        + f"refuses {join_items(labels)} ({preference.source[:_MAX_SHOWN]})"
+        for preference, labels in refused.items()
+    )
+    why = printable("; ".join(texts))
+    return Refusal(why, next(iter(refused)).line) if refused else None
 
 
 class PathPreference(NamedTuple):
@@ -250,7 +262,8 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
             values = {TRAIN_AI: TRAINING[record.key]}
         else:
             continue  # `DisallowAITraining: a/`, which never matches
-        preferences = _with_source(values, f"{record.key}: {as_text(record.value)}", record.line)
+        source = f"{_SPELLING[record.key]}: {as_text(record.value)}"
+        preferences = _with_source(values, source, record.line)
         by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), preferences))
     return by_kind
 

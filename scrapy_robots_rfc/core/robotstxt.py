@@ -229,7 +229,7 @@ class RobotsTxt:
             source = f"User-agent: {token}"
             line = None
             if decision.rule is not None:  # otherwise, the use is allowed because no rule matches
-                source = f"{decision.rule} ({source})"
+                source += f", {decision.rule}"
                 line = decision.rule.line
             preference = use.Preference(decision.allowed, line, source)
             preferences = use.combined(preferences, {label: preference})

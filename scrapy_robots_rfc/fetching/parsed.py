@@ -301,7 +301,7 @@ _REASONS = {
     Reason.LOCAL: "robots.txt not requested because the crawl itself failed: {cause}",
     Reason.PARSER: "{source}: ROBOTSTXT_PARSER decided",
     Reason.CRAWL_DELAY: "{source} asks for a longer interval than ROBOTS_CRAWL_DELAY_MAX",
-    Reason.USE: "{source} refuses the declared uses",
+    Reason.USE: "{source} refuses a declared use",
     Reason.EXEMPT: EXEMPT,
 }
 

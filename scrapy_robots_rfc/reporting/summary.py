@@ -107,7 +107,9 @@ class Summary:
         crawler.signals.connect(self.refused, signals.request_disallowed)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
-    def refused(self, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
+    def refused(
+        self, decision: Decision, why: str, robots: OriginPolicy | None, line: int | None = None
+    ) -> None:
         """Count and log a request that robots.txt disallows; see `signals.py`."""
         site = decision.origin
         if site is None or decision.reason is Reason.PAGE:
@@ -116,9 +118,13 @@ class Summary:
             self._log.disallowed(decision, why, robots)
         self._dropped.add(site)
         rule = decision.rule
-        if rule is not None:
+        if rule is not None or decision.reason is Reason.USE:
+            # A refused use has a text such as "robots.txt line 3: refuses search (...)".
+            text = why[why.find("refuses ") :] if rule is None else str(rule)
             local = "" if decision.override is None else f" local file {decision.override}"
-            self._rules.add(shorten(str(rule)), site, f"{site}{local} line {rule.line}")
+            number = line if rule is None else rule.line
+            place = f"{site}{local}" if number is None else f"{site}{local} line {number}"
+            self._rules.add(shorten(text), site, place)
 
     def _closed(self, spider: Spider) -> None:
         self._log.closed()

@@ -1,8 +1,8 @@
 """Drop requests and responses if the site disallows the crawl's declared uses (ROBOTS_USE).
 
-A request is dropped if robots.txt disallows all of its uses. A response is dropped if all of its
-uses are disallowed by robots.txt, its headers, its meta tags or tdmrep.json. Otherwise, the
-response's `robots_use` meta key contains the permitted uses.
+A request is dropped if robots.txt disallows any of its uses. A response is dropped if its headers,
+its meta tags or tdmrep.json disallow any. Otherwise, the response's `robots_use` meta key contains
+the permitted uses.
 """
 
 import logging
@@ -28,6 +28,7 @@ from scrapy_robots_rfc.core.preferences import (
     DECLARED_KEY,
     LABELS,
     TDM,
+    TRAIN_AI,
     USE_ATTRIBUTE,
     Preference,
     combined,
@@ -79,6 +80,8 @@ _MAX_SITES = 10_000
 # 4xx statuses, besides ROBOTS_UNREACHABLE_STATUSES, that do not tell us whether the file exists.
 # 408 is a timeout, and 407 comes from a proxy.
 _UNKNOWN_STATUSES = (408, PROXY_REFUSES)
+# The uses that a TDMRep reservation disallows.
+_RESERVED = frozenset({TDM, TRAIN_AI})
 # Requests for a tdmrep.json do not declare any uses, so that they never wait for another
 # tdmrep.json.
 _TDMREP_META: dict[str, Any] = {
@@ -131,12 +134,12 @@ class RfcUseMiddleware:
         # Request -> the robots.txt that applied when the request was sent, and its preferences.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
         # Warn about misspelled labels, because no site would disallow them.
-        for label, similar in unknown_labels(self._uses_of_crawl()):
+        for label, hint in unknown_labels(self._uses_of_crawl()):
             logger.warning(
                 "The declared use %r is not a known label, so only sites that use the same label "
-                "can disallow it. Did you mean %r?",
+                "can disallow it; %s",
                 label,
-                similar,
+                hint,
                 extra={"spider": crawler.spider},
             )
 
@@ -152,7 +155,7 @@ class RfcUseMiddleware:
     async def process_request(self, request: Request) -> None:
         """Check a request's uses against robots.txt.
 
-        :raises RobotsDisallowed: if robots.txt disallows all of them.
+        :raises RobotsDisallowed: if robots.txt disallows any of them.
         :raises AgentError: if `robots_declared_use` in meta is not accepted.
         """
         # A callback may have copied this from another page's meta.
@@ -180,9 +183,9 @@ class RfcUseMiddleware:
             self._refuse(request, "robots.txt", refusal, robots)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Check a response's uses against robots.txt, headers, meta tags and tdmrep.json.
+        """Check a response's uses against its headers, its meta tags and tdmrep.json.
 
-        :raises RobotsDisallowed: if all of them are disallowed.
+        :raises RobotsDisallowed: if any of them is disallowed.
         """
         if request not in self._sent:
             return response
@@ -190,15 +193,16 @@ class RfcUseMiddleware:
         uses = self._uses_of(request)
         tdm = list[tuple[str, object]]()
         # TDMRep is only defined for HTTP.
-        if TDM in uses and robots.origin.scheme in ("http", "https"):
+        if not _RESERVED.isdisjoint(uses) and robots.origin.scheme in ("http", "https"):
             tdm += find_reservation(await self._entries(request, robots), request.url)
         own = _of_response(response, self._robots.user_agents.of(request).tokens, tdm)
-        preferences = combined(preferences, own)
         count_cut(response, self._count)
-        request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
-        refusal = find_refusal(uses, preferences) if own else None
+        request.meta[PERMITTED_KEY] = _permitted(uses, combined(preferences, own))
+        refusal = find_refusal(uses, own)
         if refusal is not None:
-            where = next((own[use].source for use in uses if use in own), "")
+            where = next(
+                one.source for use in uses if (one := own.get(use)) and one.allowed is False
+            )
             source = _SOURCES.get(where.partition(" ")[0], "header")
             refusal = refusal._replace(by="its site" if source == "tdmrep" else "its page")
             self._refuse(request, source, refusal, robots)

@@ -240,11 +240,11 @@ def test_a_file_that_was_unchanged(path: Path) -> None:
 def test_declared_uses_count(path: Path) -> None:
     """The declared uses of the crawl count, unless `--use` replaces them."""
     with Site({"/robots.txt": file(USES)}) as site:
+        archive(path, site.url("/x"), ROBOTS_USE=["search"])
         archive(path, site.url("/x"), ROBOTS_USE=["train-ai", "search"])
-        archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
         url = site.url("/x")
     second = path.with_name(SECOND)
-    refused = [("disallowed", "robots.txt line 2: content-usage: train-ai=n")]
+    refused = [("disallowed", "robots.txt line 2: refuses train-ai (Content-Usage: train-ai=n)")]
     assert verdicts(path, url)[0][0] == "allowed"
     assert verdicts(second, url) == refused
     assert verdicts(path, "--use", "train-ai", url) == refused

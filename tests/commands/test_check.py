@@ -370,11 +370,11 @@ def test_http_cache_is_not_used(tmp_path: Path) -> None:
 
 
 def test_unknown_use(robots: Callable[..., Done], given: str) -> None:
-    """An unknown label in --use has a warning with the nearest known one."""
+    """An unknown label in --use has a warning with a similar known one."""
     done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
     warning = (
-        "unknown label --use trian-ai; did you mean train-ai? Only sites that mention it can"
-        " disallow it"
+        "unknown label --use trian-ai, so only sites that mention it can disallow it;"
+        " did you mean train-ai?"
     )
     assert done.err == f"scrapy robots check: {warning}\n"
 
@@ -390,9 +390,7 @@ def test_visit_time_and_a_policy_token_are_explained(
     )
     done = robots("check", f"{SITE}/a", "--use", "train-ai", "--robots", str(file))
     assert done.code == 1
-    assert (
-        "  why        robots.txt line 6: Disallow: /a (User-agent: __usage_ai-training)"
-        in done.lines
-    )
+    source = "User-agent: __usage_ai-training, Disallow: /a"
+    assert f"  why        robots.txt line 6: refuses train-ai ({source})" in done.lines
     note = "line 3: Visit-time: 0600-0845 is not obeyed; start the crawl at that time"
     assert f"  note       {note}" in done.lines

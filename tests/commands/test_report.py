@@ -147,6 +147,17 @@ def test_header_says_when_and_who(report: Report) -> None:
     ]
 
 
+def test_each_page_counts_once(report: Report) -> None:
+    """A page that was dropped for its use is not also counted as allowed."""
+    refused = "robots.txt line 2: refuses train-ai (Content-Usage: train-ai=n)"
+    dropped = record(reason="use", rule=None, why=refused)
+    records = [record(allowed=True), record(allowed=True), dropped]
+    lines = report(records).lines
+    assert lines[0] == "1 request dropped"
+    assert "  allowed    1 request, not counted below" in lines
+    assert not any("allowed   " in line for line in report([dropped]).lines)
+
+
 def second_run(**fields: Any) -> dict[str, Any]:
     """A record of a later run of the same spider."""
     time = "2026-11-22T08:00:00.000Z"

@@ -59,7 +59,7 @@ def test_what_a_preference_names() -> None:
     """A preference from robots.txt has its line and its record."""
     robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /a train-ai=n, search=y\n")
     assert robots.preferences("/a", ["x"])["train-ai"] == Preference(
-        False, 2, "content-usage: /a train-ai=n, search=y"
+        False, 2, "Content-Usage: /a train-ai=n, search=y"
     )
 
 
@@ -148,8 +148,8 @@ POLICY = RobotsTxt(
 @pytest.mark.parametrize(
     ("url", "expected", "source"),
     [
-        ("/a/x", "no", "Disallow: /a (User-agent: __usage_ai-training)"),
-        ("/a/free", "yes", "Allow: /a/free (User-agent: __usage_ai-training)"),
+        ("/a/x", "no", "User-agent: __usage_ai-training, Disallow: /a"),
+        ("/a/free", "yes", "User-agent: __usage_ai-training, Allow: /a/free"),
         ("/b", "yes", "User-agent: __usage_ai-training"),
     ],
 )

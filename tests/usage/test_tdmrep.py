@@ -203,5 +203,6 @@ async def test_refusal_of_the_site(site: Site, caplog: pytest.LogCaptureFixture)
         1,
         2,
     )
-    assert f"Forbidden by its site: <GET {site.url('/a')}> ({NAME} /*: 1)" in caplog.messages
-    assert str(result.outcomes[site.url("/a")]) == f"Forbidden by its site ({NAME} /*: 1)"
+    why = f"refuses tdm ({NAME} /*: 1)"
+    assert f"Forbidden by its site: <GET {site.url('/a')}> ({why})" in caplog.messages
+    assert str(result.outcomes[site.url("/a")]) == f"Forbidden by its site ({why})"

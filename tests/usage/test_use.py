@@ -7,14 +7,16 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import scrapy
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import Reason, RobotsDisallowed
-from scrapy_robots_rfc.core.preferences import LABELS
+from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsTxt
+from scrapy_robots_rfc.core.decision import Refusal
+from scrapy_robots_rfc.core.preferences import LABELS, find_refusal, parse_uses, unknown_labels
 from scrapy_robots_rfc.errors import SettingError
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
-from tests.support.documents import block, settings
+from tests.support.documents import block, executed, settings
 from tests.support.reports import read
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY
@@ -72,17 +74,17 @@ async def outcomes(site: Site, *paths: str, use: Any = None, **others: Any) -> l
         ([], [200, 200, "rule"]),
         (["train-ai"], [200, "use", "rule"]),
         ("AI-Train", [200, "use", "rule"]),
-        (["train-ai", "search"], [200, 200, "rule"]),
+        ("noai, TDM", [200, "use", "rule"]),
+        (["search"], [200, 200, "rule"]),
+        (["train-ai", "search"], [200, "use", "rule"]),
         (["ai-input"], ["use", "use", "rule"]),
-        (["train-ai", "ai-input"], [200, "use", "rule"]),
+        (["train-ai", "ai-input"], ["use", "use", "rule"]),
         (["tdm"], [200, 200, "rule"]),
     ],
 )
 @ensureDeferred
-async def test_requests_whose_uses_are_all_refused(
-    site: Site, use: Any, expected: list[Any]
-) -> None:
-    """A request is not sent if robots.txt disallows it, or refuses all declared uses."""
+async def test_requests_whose_uses_are_refused(site: Site, use: Any, expected: list[Any]) -> None:
+    """A request is not sent if robots.txt disallows it, or refuses any declared use."""
     assert await outcomes(site, "/open", "/closed", "/never", use=use) == expected
 
 
@@ -97,7 +99,8 @@ async def test_refusal_names_the_line(
     error = result.outcomes[site.url("/closed")]
     assert isinstance(error, RobotsDisallowed)
     assert error.decision.reason is Reason.USE
-    assert error.why == "robots.txt line 3: content-usage: /closed train-ai=n, search=y"
+    source = "Content-Usage: /closed train-ai=n, search=y"
+    assert error.why == f"robots.txt line 3: refuses train-ai ({source})"
     assert f"Forbidden by robots.txt: <GET {site.url('/closed')}> ({error.why})" in caplog.text
     assert (result.stat("forbidden/use"), result.stat("use/robots.txt")) == (1, 1)
     [record] = read(tmp_path / "r.jsonl")
@@ -116,8 +119,8 @@ async def test_refused_requests_take_no_turn() -> None:
     with Site({"/robots.txt": robots(rules), "/open": PAGE}) as site:
         pages = [*(site.url(f"/closed/{number}") for number in range(30)), site.url("/open")]
         result = await crawl(pages, {"ROBOTS_USE": ["train-ai"]})
-        assert site.pages == ["/open"]
-    assert (result.stat("allowed"), result.stat("forbidden/use")) == (1, 30)
+        assert site.pages == ["/.well-known/tdmrep.json", "/open"]
+    assert (result.stat("allowed"), result.stat("forbidden/use")) == (2, 30)
     assert result.stat("crawl_delay/added_seconds") < 10 * DELAY
 
 
@@ -130,7 +133,7 @@ async def test_file_that_is_stale_at_once(site: Site) -> None:
         200,
         "use",
     ]
-    assert site.pages == ["/open"]
+    assert "/closed" not in site.pages
 
 
 @pytest.mark.parametrize("use", [None, []])
@@ -169,11 +172,14 @@ async def test_only_the_spider_declares_a_use(site: Site, caplog: pytest.LogCapt
 async def test_permitted_uses_are_in_meta(site: Site) -> None:
     """The meta of a response says which uses are permitted, with None for unknown ones."""
     site.replies["/closed"] = Reply(200, headers=(("Content-Usage", "search=n"),))
-    wanted = {"ROBOTS_USE": ["train-ai", "search", "tdm"]}
-    result = await crawl([site.url("/open"), site.url("/closed")], wanted, spider=Permitted)
+    requests = [
+        Request(site.url("/open"), meta={"robots_declared_use": ["search", "tdm"]}),
+        Request(site.url("/closed")),
+    ]
+    result = await crawl(requests, {"ROBOTS_USE": []}, spider=Permitted)
     assert result.spider.permitted == {
         site.url("/open"): {"train-ai": True, "search": None, "tdm": None, "ai-input": False},
-        site.url("/closed"): {"train-ai": False, "search": False, "tdm": None, "ai-input": False},
+        site.url("/closed"): {"train-ai": False, "search": False, "ai-input": False},
     }
 
 
@@ -209,7 +215,7 @@ async def test_permitted_uses_are_not_copied(site: Site) -> None:
 )
 @ensureDeferred
 async def test_responses_that_refuse(site: Site, headers: Any, body: str, source: str) -> None:
-    """A response whose header or meta refuses all declared uses is dropped, by source."""
+    """A response whose header or meta refuses a declared use is dropped, by source."""
     site.replies["/open"] = Reply(200, body.encode(), headers)
     result = await crawl([site.url("/open")], {"ROBOTS_USE": ["train-ai"]})
     assert result.stat(f"use/{source}") == 1
@@ -237,9 +243,29 @@ async def test_responses_that_permit(site: Site) -> None:
 
 @ensureDeferred
 async def test_robots_txt_and_header_together(site: Site) -> None:
-    """A response is dropped if robots.txt refuses one declared use and a header the other."""
-    site.replies["/closed"] = Reply(200, headers=(("Content-Usage", "search=n"),))
-    assert await outcomes(site, "/closed", use=["train-ai", "search"]) == ["use"]
+    """A response is dropped if a header refuses one declared use and robots.txt allows both."""
+    site.replies["/open"] = Reply(200, headers=(("Content-Usage", "train-ai=y, search=n"),))
+    result = await crawl([site.url("/open")], {"ROBOTS_USE": ["train-ai", "search"]})
+    error = result.outcomes[site.url("/open")]
+    why = "refuses search (header Content-Usage: train-ai=y, search=n)"
+    assert str(error) == f"Forbidden by its page ({why})"
+
+
+def test_refusals_of_several_uses() -> None:
+    """A refusal names each use with its line, and declared uses that are not refused are left out.
+
+    Uses that the same line refuses are named together.
+    """
+    body = b"User-agent: *\nContent-Signal: search=no,ai-train=no,ai-input=yes\nContent-Usage: x=n"
+    preferences = RobotsTxt.parse(body).preferences("/", ["foobot"])
+    refusal = find_refusal(("train-ai", "x", "ai-input", "search", "tdm"), preferences)
+    signal = "Content-Signal: search=no,ai-train=no,ai-input=yes"
+    assert refusal == Refusal(
+        f"line 2: refuses train-ai and search ({signal}); line 3: refuses x (Content-Usage: x=n)",
+        2,
+    )
+    assert find_refusal((), preferences) is None
+    assert find_refusal(("ai-input", "tdm"), preferences) is None
 
 
 @ensureDeferred
@@ -291,7 +317,7 @@ async def test_dry_run_refuses_once(site: Site) -> None:
         result.stat(key)
         for key in ("allowed", "forbidden", "forbidden/use", "forbidden/rule", "dry_run")
     ]
-    assert counts == [0, 2, 1, 1, 2]
+    assert counts == [1, 2, 1, 1, 2]  # the tdmrep.json is allowed
     assert (result.stat("use/robots.txt"), result.stat("use/header")) == (1, 0)
 
 
@@ -319,15 +345,49 @@ async def test_not_obeying(site: Site) -> None:
 
 @ensureDeferred
 async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A warning names an unknown label and the nearest known one."""
+    """A warning names an unknown label and a similar known one."""
     assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
     warning = (
         "The declared use 'trian-ai' is not a known label, so only sites that use the same label"
-        " can disallow it. Did you mean"
+        " can disallow it; did you mean train-ai?"
     )
-    assert [record.message for record in caplog.records if record.levelno == logging.WARNING].count(
-        f"{warning} 'train-ai'?"
-    ) == 1
+    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert warnings.count(warning) == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("noai, train_ai, AI-Training", ["train-ai"]),
+        (["noindex", "RAG", "text-and-data-mining"], ["search", "ai-input", "tdm"]),
+        ("genai,bots", ["genai", "bots"]),
+    ],
+)
+def test_nicknames_of_labels(typed: Any, meant: list[str]) -> None:
+    """A name that users type for a use declares that use, unless sites use it as a label."""
+    assert [*(parse_uses(typed) or ())] == meant
+
+
+def test_hints_for_unknown_labels() -> None:
+    """A hint names a label only if it is similar, and otherwise all known labels."""
+    known = "known: train-ai, search, ai-use, ai-input, tdm"
+    assert [*unknown_labels(["genai", "search", "bots"])] == [
+        ("genai", "did you mean train-ai?"),
+        ("bots", known),
+    ]
+
+
+@ensureDeferred
+async def test_summary_has_refused_uses(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """The rules in the summary include refused uses, with the line or only the site."""
+    site.replies["/open"] = Reply(200, headers=(("Content-Usage", "search=n"),))
+    pages = [site.url(path) for path in ("/open", "/closed", "/closed/1")]
+    await crawl(pages, {"ROBOTS_USE": ["train-ai", "search"]})
+    assert (
+        "    2  refuses train-ai (Content-Usage: /closed train-ai=n, search=y)"
+        f" ({site.url('')} line 3)\n"
+        f"    1  refuses search (header Content-Usage: search=n) ({site.url('')})"
+    ) in caplog.text
 
 
 @ensureDeferred
@@ -353,14 +413,89 @@ async def test_meta_that_is_not_a_list(site: Site) -> None:
 
 @ensureDeferred
 async def test_as_the_page_shows(site: Site) -> None:
-    """The settings and the code on docs/preferences.md do what the page says."""
-    assert await outcomes(
-        site, "/closed", **settings(block("docs/preferences.md", "python", "ROBOTS_USE"))
-    ) == ["use"]
-    by_hand = settings(block("docs/preferences.md", "python", "DOWNLOADER_MIDDLEWARES"))
-    assert by_hand["DOWNLOADER_MIDDLEWARES"][USE] == 101
+    """Without the add-on, the middleware works at the position in docs/switching_on.md."""
+    by_hand = settings(block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES"))
+    [cell] = [row[1] for row in rows("switching_on.md") if USE in row[1]]
+    by_hand["DOWNLOADER_MIDDLEWARES"][USE] = int(cell.rpartition(" ")[2])
     assert await outcomes(site, "/closed", use=["train-ai"], **by_hand) == ["use"]
-    exec(block("docs/preferences.md", "python", "RobotsTxt.parse"), {})  # its assertions hold
+
+
+def test_python_on_the_page() -> None:
+    """The assertions on docs/preferences.md hold."""
+    exec(block("docs/preferences.md", "python", "RobotsTxt.parse"), {})
+
+
+RECIPES = {
+    "train-ai": settings(block("docs/preferences.md", "python", "ROBOTS_REPORT")),
+    "search": settings(block("docs/preferences.md", "python", "ROBOTS_TAG_OBEY")),
+    "ai-input": settings(block("docs/preferences.md", "python", "ai-input")),
+}
+#: What each page refuses.
+REFUSALS = {
+    "/train": (("Content-Signal", "search=yes, ai-train=no"),),
+    "/noai": (("X-Robots-Tag", "noai"),),
+    "/reserved": (("tdm-reservation", "1"),),
+    "/search": (("Content-Usage", "search=n"),),
+    "/input": (("Content-Signal", "ai-input=no"),),
+    "/use": (("Content-Usage", "ai-use=n"),),
+    "/nothing": (),
+}
+
+
+@pytest.mark.parametrize(
+    ("use", "dropped"),
+    [
+        ("train-ai", {"/train", "/noai", "/reserved", "/filed"}),
+        ("search", {"/search"}),
+        ("ai-input", {"/input", "/use"}),
+    ],
+)
+@ensureDeferred
+async def test_recipes(
+    use: str, dropped: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each recipe on docs/preferences.md drops the pages that refuse its uses, and no others."""
+    monkeypatch.chdir(tmp_path)
+    recipe = RECIPES[use]
+    assert len(recipe) == 5
+    reserved = json.dumps([{"location": "/filed", "tdm-reservation": 1}]).encode()
+    replies: dict[str, Any] = {
+        "/robots.txt": robots("User-agent: examplebot\nAllow: /\n"),
+        "/.well-known/tdmrep.json": Reply(200, reserved),
+        "/filed": PAGE,
+        **{path: Reply(200, headers=headers) for path, headers in REFUSALS.items()},
+    }
+    with Site(replies) as site:
+        paths = [*REFUSALS, "/filed"]
+        found = await outcomes(site, *paths, DOWNLOADER_MIDDLEWARES={}, **recipe)
+    assert {path for path, one in zip(paths, found, strict=True) if one == "use"} == dropped
+    assert set(found) == {200, "use"}
+
+
+@ensureDeferred
+async def test_uses_of_each_request() -> None:
+    """Uses in a request's meta count as docs/preferences.md shows, and its callback decides."""
+    request = block("docs/preferences.md", "python", "robots_declared_use").removeprefix("yield ")
+    callback = executed(block("docs/preferences.md", "python", "def parse"))["parse"]
+    found: list[dict[str, Any]] = []
+
+    class Deciding(Pages):
+        def parse(self, response: Response, **_: Any) -> Any:
+            found.extend(callback(self, response))
+
+    replies: dict[str, Any] = {
+        path: Reply(200, headers=headers) for path, headers in REFUSALS.items()
+    }
+    with Site(replies) as site:
+        names = {"scrapy": scrapy, "url": site.url("/search")}
+        pages = [eval(request, names), *map(site.url, ("/search/1", "/train", "/nothing"))]
+        site.replies["/search/1"] = site.replies["/search"]
+        await crawl(pages, {"ROBOTS_USE": []}, spider=Deciding)
+    assert {item["url"]: item["may_train"] for item in found} == {
+        pages[1]: True,
+        pages[2]: False,
+        pages[3]: True,
+    }
 
 
 def test_labels_of_the_page() -> None:
@@ -376,14 +511,15 @@ TDMREP = [{"location": "/open", "tdm-reservation": 1}, {"location": "/*", "tdm-r
     ("use", "expected"),
     [
         (["tdm"], ["use", 200]),
-        (["train-ai", "tdm"], ["use", 200]),
-        (["train-ai"], [200, "use"]),
+        (["train-ai", "tdm"], ["use", "use"]),
+        (["train-ai"], ["use", "use"]),
+        (["search"], [200, 200]),
         ([], [200, 200]),
     ],
 )
 @ensureDeferred
 async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> None:
-    """If the label tdm is declared, the site's tdmrep.json is requested once and counts."""
+    """If tdm or train-ai is declared, the site's tdmrep.json is requested once and counts."""
     site.replies["/.well-known/tdmrep.json"] = redirect("/elsewhere.json")
     site.replies["/elsewhere.json"] = Reply(200, json.dumps(TDMREP).encode())
     pages = ("/open", "/open/2", "/closed")
@@ -392,7 +528,8 @@ async def test_tdmrep_file(site: Site, use: list[str], expected: list[Any]) -> N
     assert [found[0], found[2]] == expected
     assert found[1] == found[0]
     asked = [page for page in site.pages if page.endswith(".json")]
-    assert asked == (["/.well-known/tdmrep.json", "/elsewhere.json"] if "tdm" in use else [])
+    is_read = "tdm" in use or "train-ai" in use
+    assert asked == (["/.well-known/tdmrep.json", "/elsewhere.json"] if is_read else [])
 
 
 @ensureDeferred
