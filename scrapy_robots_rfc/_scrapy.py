@@ -5,7 +5,6 @@ needs it is disabled and a single warning is logged. The names in `READING` and 
 only compared with other names, so if Scrapy changes them, there is no warning.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -52,10 +51,7 @@ _LOST: Mapping[str, tuple[str, ...]] = {
     "`fetch` in `scrapy shell` waits for an unreachable site (ROBOTS_UNREACHABLE_BACKOFF)": (
         "Crawler.crawling",
     ),
-    "Scrapy's own queue and this package's queue cannot resume each other's JOBDIR": (
-        "pqueues._path_safe",
-    ),
-    "The robots.txt of a site that has only start requests is fetched without their proxy": (
+    "Start requests leave the scheduler before their robots.txt is known": (
         "ScrapyPriorityQueue._start_queues",
     ),
 }
@@ -262,54 +258,24 @@ def is_one_page_command(crawler: Crawler) -> bool:
     return _get(crawler, crawler, "Crawler.crawling") is False
 
 
-def path_safe(crawler: Crawler, text: str) -> str:
-    """Return the folder name for a queue key, which is the same as in Scrapy's own queue.
-
-    Without Scrapy's function, use a different name. That only matters if there is a JOBDIR.
-    """
-    from scrapy import pqueues  # noqa: PLC0415 - the private name may be missing
-
-    find: Callable[[str], str] | None = getattr(pqueues, "_path_safe", None)
-    if find is not None:
-        return find(text)
-    if crawler.settings["JOBDIR"]:
-        _warn(crawler, "pqueues._path_safe")
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def start_queues(queue: ScrapyPriorityQueue) -> Mapping[int, Private]:
-    """Return the start request queues in one of Scrapy's queues, by priority."""
-    return _get(queue.crawler, queue, "ScrapyPriorityQueue._start_queues") or {}
-
-
-def next_queue(queue: ScrapyPriorityQueue) -> tuple[str, Any] | None:
-    """Return the file name and the queue that `pop` will read next, or `None` if all are empty.
+def peek(queue: ScrapyPriorityQueue) -> Request | None:
+    """Return the request that `pop` would return next, or `None` if there is none to be read.
 
     This differs from `ScrapyPriorityQueue.peek`, which prefers start requests and fails in cases
     where `pop` continues with another priority.
     """
-    queues = queue.queues
-    starts = start_queues(queue)
-    priority: int | None = queue.curprio
-    # `pop` does not always update `curprio` when it removes an empty queue.
-    if priority not in queues and priority not in starts:
-        all_queues = [*queues.items(), *starts.items()]
-        priority = min((key for key, downstream in all_queues if downstream), default=None)
-    if priority is None:
-        return None
-    if priority in queues:
-        return str(priority), queues[priority]
-    return f"{priority}s", starts[priority]  # Scrapy's name for a file with start requests
-
-
-def peek(queue: ScrapyPriorityQueue) -> Request | None:
-    """Return the request that `pop` would return next, or `None` if there is none to be read."""
+    queues: Mapping[int, Private] = queue.queues
+    starts: Mapping[int, Private] = (
+        _get(queue.crawler, queue, "ScrapyPriorityQueue._start_queues") or {}
+    )
+    priority: Any = queue.curprio
     try:
-        name_and_queue = next_queue(queue)
-        if name_and_queue is None:
-            return None
-        _, downstream = name_and_queue
+        # `pop` does not always update `curprio` when it removes an empty queue.
+        if priority not in queues and priority not in starts:
+            priorities = [*queues.items(), *starts.items()]
+            priority = min(key for key, downstream in priorities if downstream)
+        downstream = queues[priority] if priority in queues else starts[priority]
         request: Request | None = downstream.peek()
-    except Exception:  # noqa: BLE001 - no `peek`, a damaged file or a missing callback
+    except Exception:  # noqa: BLE001 - an empty queue, or one without `peek`
         return None
     return request

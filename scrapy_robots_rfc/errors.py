@@ -67,6 +67,10 @@ class StoreError(RobotsError):
     """
 
 
+class JobDirError(RobotsError):
+    """Raised at startup if the requests in JOBDIR cannot be used, for example by a second crawl."""
+
+
 class AgentError(RobotsError, ValueError):
     """Raised if ``robotstxt_user_agent`` or ``robots_declared_use`` in meta is of the wrong type.
 

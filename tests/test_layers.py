@@ -291,4 +291,4 @@ def test_attributes_of_the_engine() -> None:
         for node in nodes(name)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("engine")
     }
-    assert {attribute for _, attribute in used} <= {"download_async"}
+    assert {attribute for _, attribute in used} <= {"close_spider_async", "download_async"}

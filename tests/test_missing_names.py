@@ -166,7 +166,6 @@ async def test_a_crawl_without_a_name(
         "HTTPCACHE_ENABLED": True,
         "HTTPCACHE_DIR": str(tmp_path / "cache"),
         "ROBOTS_REPORT": {tmp_path / "report.jsonl": {}},
-        "JOBDIR": str(tmp_path / "job"),
         "CLOSESPIDER_TIMEOUT": 30,
     }
     result = await crawl([site.url("/")], settings, spider=Followed)  # type: ignore[arg-type]  # it notes no outcomes

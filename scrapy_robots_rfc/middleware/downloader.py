@@ -32,9 +32,15 @@ from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable
 from scrapy_robots_rfc.middleware.progress import Progress
-from scrapy_robots_rfc.middleware.startup import Misspelt, has_third_party_component, settings_of
+from scrapy_robots_rfc.middleware.startup import (
+    Misspelt,
+    has_third_party_component,
+    settings_of,
+    uses_our_queue,
+)
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, Scheme
+from scrapy_robots_rfc.scheduling.disk import open_requests, refuse_our_file
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
@@ -86,7 +92,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if store is not None and store.shared:  # its workers take turns at each site
             share = partial(load_object(SHARED_TURNS), store, self._runtime)
         self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, share)
-        self.gate: Gate = Gate(crawler, self.origin_of, self.service, self._throttle)
+        self.gate: Gate = Gate(crawler, self.origin_of, self.service, self._throttle, schemes)
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle)
         self._progress = Progress(crawler, self.gate, self._throttle, self._runtime)
         self._periodic: tuple[Callable[[], object], ...] = (
@@ -104,7 +110,16 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Create the middleware for a crawl."""
+        """Create the middleware for a crawl, and lock its JOBDIR.
+
+        :raises JobDirError: another crawl uses the JOBDIR, or it can't be used for another reason.
+        """
+        # The queue needs the file even if the crawl doesn't obey robots.txt. Open it before the
+        # files that another crawl may be using, such as the store of robots.txt files.
+        if uses_our_queue(crawler.settings):
+            open_requests(crawler)
+        else:
+            refuse_our_file(crawler)
         return cls(crawler)
 
     # A request, step by step.

@@ -135,8 +135,14 @@ def has_our_queue(settings: BaseSettings) -> bool:
         return True
     if scheduler_around(scheduler) is scheduler:  # it is already wrapped, or isn't a scheduler
         return True
+    return uses_our_queue(settings)
+
+
+def uses_our_queue(settings: BaseSettings) -> bool:
+    """Return whether Scrapy's scheduler, or a subclass of it, stores requests in our queue."""
     # `issubclass` would be true for any class with a scheduler's methods.
-    return Scheduler in scheduler.__mro__ and is_kind(settings[QUEUE], OriginPriorityQueue)
+    bases = getattr(class_of(settings["SCHEDULER"]), "__mro__", ())
+    return Scheduler in bases and is_kind(settings[QUEUE], OriginPriorityQueue)
 
 
 def _queue_line(settings: BaseSettings) -> str:

@@ -138,6 +138,15 @@ class Origin(NamedTuple):
             return None
         return cls(parts.scheme, host, port or schemes[parts.scheme].port)
 
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Return the origin that `str` was called with. This is faster than `of`."""
+        scheme, _, authority = text.partition("://")
+        host, separator, port = authority.rpartition(":")
+        if separator and not authority.endswith("]"):
+            return cls(scheme, host.strip("[]"), int(port))
+        return cls(scheme, authority.strip("[]"), SCHEMES[scheme].port)
+
     @property
     def robots_url(self) -> str:
         """The URL of the origin's robots.txt."""

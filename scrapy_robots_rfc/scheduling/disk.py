@@ -1,449 +1,433 @@
-"""Disk queues that share a limited number of file descriptors and survive SIGKILL."""
+"""The queued requests of a JOBDIR, which are rows of one SQLite file.
 
+The file is `requests.queue/requests.sqlite`. Each call is a transaction of its own, so a killed
+process loses only the requests that it had handed out, and a resumed crawl hands out none of them
+again. As in queuelib, nothing is flushed to the disk, so only a power failure can damage the file.
+"""
+
+import json
 import logging
-import re
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import pickle
+import shutil
+import sqlite3
+from collections import Counter
 from contextlib import suppress
-from functools import partial
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from scrapy import Request
+from queuelib.queue import FifoDiskQueue, FifoSQLiteQueue, LifoDiskQueue, LifoSQLiteQueue
+from scrapy import Request, squeues
 from scrapy.crawler import Crawler
-from scrapy.pqueues import ScrapyPriorityQueue
-from scrapy.utils.misc import build_from_crawler
+from scrapy.utils.job import job_dir
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
+from scrapy.utils.request import request_from_dict
 
-from scrapy_robots_rfc._runtime import descriptor_limit
-from scrapy_robots_rfc._scrapy import next_queue, path_safe, peek, start_queues
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.saved_state import SavedState
-from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
-from scrapy_robots_rfc.scheduling.shortage import is_shortage, lacks_descriptors, raise_if_shortage
-from scrapy_robots_rfc.scheduling.throttle import slot_of
+from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.errors import JobDirError, SettingError
+from scrapy_robots_rfc.leaves import OUR_QUEUE, QUEUE
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+#: The folder in JOBDIR and the files in it. Scrapy's scheduler chose the first two names.
+FOLDER = "requests.queue"
+STATE = "active.json"
+FILE = "requests.sqlite"
+_RESERVE = "requests.reserve"
+_OUR_FILES = ("active.json", "requests.")
 
-#: Maximum file descriptors for the disk queues, or a quarter of RLIMIT_NOFILE if that is less.
-MAX_DESCRIPTORS = 128
+#: The state in `active.json`. It is a number because both of Scrapy's own queues refuse a number.
+#: So they never start an empty crawl in the JOBDIR of this queue.
+_STATE_IN_USE = 1
+# Marks the file as ours ("ROBO"), and says which format it has.
+_APPLICATION_ID = 0x524F424F
+_FORMAT = 1
 
-#: Used instead of an origin in the key of a queue whose requests aren't subject to robots.txt.
-NO_ORIGIN = "*"
+# Requests leave in the order of the index. `place` counts up, and is negative for classes that hand
+# out the last request first.
+_CREATE = f"""
+    BEGIN;
+    CREATE TABLE requests (
+        place INTEGER PRIMARY KEY,
+        slot BLOB NOT NULL,
+        origin TEXT NOT NULL,
+        priority INTEGER NOT NULL,
+        is_start INTEGER NOT NULL,
+        request BLOB NOT NULL
+    );
+    CREATE INDEX next_request ON requests (slot, origin, priority, is_start, place);
+    PRAGMA application_id = {_APPLICATION_ID};
+    PRAGMA user_version = {_FORMAT};
+    COMMIT;
+"""
+_COUNT = "SELECT slot, origin, count(*) FROM requests GROUP BY slot, origin"
+_LAST_PLACE = "SELECT max(abs(min(place)), abs(max(place))) FROM requests"
+_PUSH = "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)"
+_NEXT = """
+    SELECT place, request FROM requests WHERE slot = ? AND origin = ?
+    ORDER BY priority, is_start, place LIMIT 1
+"""
+_REMOVE = "DELETE FROM requests WHERE place = ?"
 
-# Maximum descriptors for a queue's file or folder. A FIFO queue opens two files in its folder.
-_DESCRIPTORS_PER_FILE = 2
-# Maximum bytes of a folder name on most file systems, and the length of the hash at its end.
-_MAX_NAME = 255
-_HASH = 32
-# Scrapy's name for the file or folder of a priority. The "s" is added for start requests.
-_PRIORITY = re.compile(r"(-?\d+)s?")
+# Errors that may go away: a full disk, a failing one, and another program that reads the file.
+_MAY_GO_AWAY = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY)
+# Bytes that are reserved on the disk, or a quarter of the free space if that is less. They are
+# given back when the disk is full, because removing a request needs space, too.
+_RESERVED = 1_048_576
+
+# Scrapy's queue classes that hand out the last request first. The other classes in `squeues` are
+# FIFO queues. `LifoSQLiteQueue` is a subclass of `FifoSQLiteQueue`.
+_LIFO = (LifoDiskQueue, LifoSQLiteQueue)
+_ON_DISK = (*_LIFO, FifoDiskQueue, FifoSQLiteQueue)
 
 
-def key_of(slot: str, origin: Origin | None) -> str:
-    """Return a queue's key in the saved state.
+class PartKey(NamedTuple):
+    """Identifies the rows of a `QueuePart`.
 
-    :param origin: `None` for requests that aren't subject to robots.txt.
+    :param slot: the name of the downloader slot.
+    :param origin: the origin of the URLs, or an empty string for URLs without one, and for requests
+        that are exempt. Whether robots.txt applies to the origin is decided when the crawl resumes.
     """
-    try:
-        slot.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which cannot be hashed for the folder name
-        slot = ascii(slot)
-    return f"{slot} {NO_ORIGIN if origin is None else origin}"
+
+    slot: str
+    origin: str
+
+    def row(self) -> tuple[bytes, str]:
+        """Return the key as it is stored. A slot may contain lone surrogates."""
+        return self.slot.encode("utf-8", "surrogatepass"), self.origin
 
 
-class QueueFolder:
-    """The folder with all disk queues and their state. Only a few queues are open at a time.
+@dataclass(slots=True, eq=False, repr=False)
+class StoredPart:
+    """The requests of a `QueuePart` on disk.
 
-    :param path: the folder where Scrapy's scheduler looks for the state.
-    :param classes: the queue class used for each priority, and the one used for start requests, if
-        they have their own.
-    :param state: each queue's priorities, as stored by the last process. Scrapy's
-        `ScrapyPriorityQueue` stores a list instead, because it is a single queue.
+    :param is_lifo: whether the last request is handed out first.
+    :param is_start_lifo: the same for start requests, or `None` if they have no class of their own.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        path: str,
-        classes: tuple[type[Any], type[Any] | None],
-        state: Mapping[str, list[int]] | Iterable[int],
-    ) -> None:
+    file: "RequestFile"
+    key: PartKey
+    is_lifo: bool
+    is_start_lifo: bool | None
+
+    def push(self, request: Request) -> None:
+        """Store a request.
+
+        :raises ValueError: the request cannot be stored, so Scrapy keeps it in memory.
+        """
+        is_start, is_lifo = False, self.is_lifo
+        if self.is_start_lifo is not None and request.meta.get("is_start_request"):
+            is_start, is_lifo = True, self.is_start_lifo
+        self.file.push(self.key, request, is_start=is_start, is_lifo=is_lifo)
+
+    def pop(self) -> Request | None:
+        """Remove and return the next request, or return `None` if it cannot be restored.
+
+        :raises FileUnavailableError: it couldn't be removed, so it is still there.
+        """
+        return self.file.pop(self.key)
+
+    def peek(self) -> Request | None:
+        """Return the request that `pop` would return next, or `None` if it cannot be read."""
+        return self.file.peek(self.key)
+
+
+class FileUnavailableError(Exception):
+    """The file can't be used now. Try again later."""
+
+
+class RequestFile:
+    """The SQLite file with a crawl's queued requests. It is locked until it is closed.
+
+    :param folder: the folder `requests.queue` in JOBDIR.
+    :raises JobDirError: another crawl uses the file, or it can't be used for another reason.
+    """
+
+    def __init__(self, crawler: Crawler, folder: Path) -> None:
         self._crawler = crawler
-        self._path = Path(path)
-        self._class, self._start_class = classes
-        # Instead of using the list of a `ScrapyPriorityQueue`, `_recover` looks for its files.
-        self._state = SavedState(self._path / "active.json", self._log_unsaved)
-        if isinstance(state, Mapping):
-            self._state.update(state)
-        # Open queues, with the most recently used one last.
-        self._open: dict[str, ScrapyPriorityQueue] = {}
-        # The maximum number of file descriptors that each open queue may use.
-        self._descriptors: dict[str, int] = {}
-        # Open queues where a peek may have moved the file position.
-        self._peeked: set[str] = set()
-        # Keys of queues that have never held a start request. Such queues are opened without files
-        # for start requests, because Scrapy would create these each time, and remove them at each
-        # close.
-        self._without_start: ShardedDict[str, None] = ShardedDict()
-        self._max_descriptors = min(MAX_DESCRIPTORS, descriptor_limit() // 4)
-        self._logged: set[tuple[object, ...]] = set()
-        self._recover()
-
-    @property
-    def keys(self) -> list[str]:
-        """Keys of the queues left by the last process, in alphabetical order."""
-        return sorted(key for key, priorities in self._state.items() if priorities)
-
-    def _path_of(self, key: str) -> Path:
-        name = path_safe(self._crawler, key)
-        encoded = name.encode()
-        if len(encoded) > _MAX_NAME:
-            name = encoded[: _MAX_NAME - _HASH].decode(errors="ignore") + name[-_HASH:]
-        return self._path / name
-
-    def _class_of(self, name: str) -> Any:  # noqa: ANN401 - a class, or `None`
-        """Return the queue class for a file name."""
-        return self._start_class if name.endswith("s") else self._class
-
-    def _spider(self) -> dict[str, Any]:
-        """Return the same `extra` that Scrapy adds to log records."""
-        return {"spider": self._crawler.spider}
-
-    def _log_once(self, text: str, *args: object, level: int) -> None:
-        """Log a message at a level, or at DEBUG if only its last argument, the error, is new."""
-        message = (text, *args[:-1])
-        level = logging.DEBUG if message in self._logged else level
-        logger.log(level, text, *args, extra=self._spider())
-        self._logged.add(message)
-
-    def _recover(self) -> None:
-        """Repair the files left by a killed process, and add them to the state it saved."""
-        self._move_single_queue()
-        key_by_folder = {self._path_of(key).name: key for key in self._state}
-        repaired = 0
-        for folder in list(self._path.glob("*")):
-            names = [path.name for path in _priorities_in(folder)]
-            if not names:
-                continue
-            # A folder created after the last save isn't in the state, and its name doesn't reveal
-            # its key. Its first request may reveal the key, but can only be read after the repair.
-            key = key_by_folder.get(folder.name)
-            if key is None:
-                key = self._provisional_key(folder)
-                folder.rename(self._path_of(key))
-            priorities = {int(name.rstrip("s")) for name in names}  # "s" is for start requests
-            self._state[key] = sorted(priorities.union(self._state.get(key, ())))
-            repaired += sum(self._repair(key, name) for name in names)
-            if folder.name not in key_by_folder:
-                self._restore_key(key, folder)
-        if repaired:
-            text = "Repaired %d queues in JOBDIR that a killed process left incomplete"
-            logger.info(text, repaired, extra=self._spider())
-
-    def _move_single_queue(self) -> None:
-        """Move files written by `ScrapyPriorityQueue`, which is a single queue, into a folder."""
-        for path in _priorities_in(self._path):
-            folder = self._path / "single"
-            folder.mkdir(exist_ok=True)
-            path.rename(folder / path.name)
-
-    def _provisional_key(self, folder: Path) -> str:
-        """Make up a key for a folder."""
-        for number in count(1):
-            # Use only the hash at the end of the name. Otherwise the key would become longer each
-            # time the folder is recovered.
-            key = f"{folder.name[-_HASH:]} (recovered {number})"
-            if not self._path_of(key).exists():
-                break
-        return key
-
-    def make_provisional(self, key: str) -> str:
-        """Give a queue a provisional key, and return the key."""
-        folder = self._path_of(key)
-        folder.mkdir(exist_ok=True)
-        provisional = self._provisional_key(folder)
-        self._rename(key, provisional)
-        return provisional
-
-    def _rename(self, key: str, new_key: str) -> None:
-        """Close a queue and give it another key."""
-        if key in self._open:
-            self._close(key)
-        self._path_of(key).rename(self._path_of(new_key))
-        self._state[new_key] = self._state.pop(key)
-
-    def _restore_key(self, key: str, folder: Path) -> None:
-        """Restore a folder's original key if its first request reveals it.
-
-        :param key: the provisional key.
-        :param folder: the original path of the folder. It contains a hash of the original key, so
-            it tells whether a guess is right.
-        """
-        request = self.peek(key)
-        if request is None:
-            return
-        slot = slot_of(request)
-        for origin in (Origin.of(request.url), None):  # `None` if robots.txt doesn't apply to it
-            guess = key_of(slot, origin)
-            if self._path_of(guess) == folder:
-                self._rename(key, guess)
-                return
-
-    def _repair(self, key: str, name: str, error: Exception | None = None) -> bool:
-        """Repair the queue for one priority. Return whether its files changed.
-
-        If it cannot be repaired, its files are renamed.
-
-        :param error: why the queue could not be opened. It is then renamed even if its files seem
-            to be right.
-        """
-        from scrapy_robots_rfc.scheduling.repair import repair  # noqa: PLC0415 - loads SQLite
-
-        kind = self._class_of(name)  # `None` if start requests no longer have their own class
-        is_repaired = False
+        self.folder: Path = folder
+        self._path = folder / FILE
+        self._failures: Counter[str] = Counter()
+        self._unrestored: Counter[str] = Counter()
         try:
-            is_repaired = kind is not None and repair(self._path_of(key) / name, kind)
-        except (OSError, ValueError) as repair_error:
-            raise_if_shortage(repair_error)
-            error = repair_error
-        if error is not None and not is_repaired:
-            self._rename_damaged(key, name, error)
-        return is_repaired
-
-    def _rename_damaged(self, key: str, name: str, error: object) -> None:
-        """Rename the file or folder of a damaged priority, so the queue continues without it."""
-        folder = self._path_of(key)
-        path = folder / name
-        new = folder / f"{name}.damaged"
-        number = 1
-        while new.exists():
-            number += 1
-            new = folder / f"{name}.damaged.{number}"
-        with suppress(OSError):  # a third-party queue may not have a file
-            path.rename(new)
-        # The priority remains in the state if either its start requests or its others have a file.
-        priority = int(name.rstrip("s"))
-        has_files = (folder / f"{priority}").exists() or (folder / f"{priority}s").exists()
-        if not has_files:
-            self._state[key] = [each for each in self._state.get(key, ()) if each != priority]
-        text = "Cannot read requests of %s with priority %d, so they were moved to %s (%s)"
-        logger.warning(text, key, -priority, new, error, extra=self._spider())
+            folder.mkdir(parents=True, exist_ok=True)
+            _refuse_other_queues(folder)
+            # No other code may open the file: closing it again would drop the lock.
+            self._connection = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise JobDirError(self._explain(error)) from error
+        try:
+            #: The number of requests of each part that an earlier process left.
+            self.counts: dict[PartKey, int] = self._lock_and_count()
+            (last_place,) = self._connection.execute(_LAST_PLACE).fetchone()
+            self._last_place: int = last_place or 0
+            self._reserve()
+            _replace(folder / STATE, json.dumps(_STATE_IN_USE))
+        except (OSError, sqlite3.Error) as error:
+            self._connection.close()
+            raise JobDirError(self._explain(error)) from error
+        except JobDirError:
+            self._connection.close()
+            raise
 
     # Opening and closing.
 
-    def use(self, key: str, function: Callable[[ScrapyPriorityQueue], T]) -> T:
-        """Open one of Scrapy's queues if needed, call a function with it, and return the result.
+    def _lock_and_count(self) -> dict[PartKey, int]:
+        """Lock the file, check that it is ours, and count its requests."""
+        run = self._connection.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        (application_id,) = run("PRAGMA application_id").fetchone()
+        (is_empty,) = run("SELECT count(*) = 0 FROM sqlite_schema").fetchone()
+        if application_id != _APPLICATION_ID and not is_empty:
+            raise JobDirError(f"{self._path} is not a file of {OUR_QUEUE}. {_MOVE}")
+        (version,) = run("PRAGMA user_version").fetchone()
+        if version > _FORMAT:
+            text = "was written by a later version of scrapy-robots-rfc. Update it, or"
+            raise JobDirError(f"{self._path} {text} use another JOBDIR")
+        (mode,) = run("PRAGMA journal_mode = WAL").fetchone()  # takes the lock
+        if mode != "wal":
+            raise JobDirError(f"SQLite cannot use a write-ahead log for {self._path}. {_MOVE}")
+        run("PRAGMA synchronous = OFF")
+        run("PRAGMA wal_autocheckpoint = 100")  # so that no call takes longer than a millisecond
+        if is_empty:
+            self._connection.executescript(_CREATE)
+        return {
+            PartKey(slot.decode("utf-8", "surrogatepass"), origin): count
+            for slot, origin, count in run(_COUNT)
+        }
 
-        If no file descriptors are left, close all queues and try again.
+    def _explain(self, error: OSError | sqlite3.Error) -> str:
+        """Return why the file cannot be opened, and what to do."""
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith("SQLITE_BUSY"):
+            text = "Another crawl is using JOBDIR %s. Wait until it has ended, or use another"
+            return f"{text % self.folder.parent} JOBDIR"
+        if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
+            return f"{self._path} is damaged or is not a file of {OUR_QUEUE} ({error}). {_MOVE}"
+        return f"Cannot write to {self._path} ({error}). Make it writable, or use another JOBDIR"
 
-        :raises OSError: there are still no descriptors left.
+    def _reserve(self) -> None:
+        """Reserve disk space for removing requests. If that fails, the disk is full already."""
+        reserved = min(_RESERVED, shutil.disk_usage(self.folder).free // 4)
+        with suppress(OSError):
+            (self.folder / _RESERVE).write_bytes(b"\0" * reserved)
+
+    def close(self, left: int) -> object:
+        """Close the file, or remove it if it is empty.
+
+        :param left: the number of requests in it.
+        :returns: the state for `active.json`.
         """
-        try:
-            return function(self._opened(key))
-        except Exception as error:
-            if not lacks_descriptors(error):
-                raise
-            self.flush()
-            return function(self._opened(key))
-
-    def _opened(self, key: str) -> ScrapyPriorityQueue:
-        """Return a queue, opening it if needed, and mark it as the most recently used one."""
-        queue = self._open.pop(key, None)
-        if queue is not None:
-            self._open[key] = queue
-            return queue
-        queue = self._open[key] = self._load(key)
-        self._close_others(key)
-        return queue
-
-    def _close_others(self, key: str) -> None:
-        """Close the least recently used queues until the open ones are within the limit.
-
-        :param key: the most recently used queue, which stays open. Its descriptors are counted.
-        """
-        # Each priority has one file, and usually another one for its start requests.
-        priorities = max(1, len(self._state.get(key, ())))  # a new queue will have at least one
-        files = priorities if key in self._without_start else 2 * priorities
-        self._descriptors[key] = _DESCRIPTORS_PER_FILE * files
-        while len(self._open) > 1 and sum(self._descriptors.values()) > self._max_descriptors:
-            self._close(next(iter(self._open)))  # the least recently used one
-
-    def _load(self, key: str) -> ScrapyPriorityQueue:
-        """Open a queue, leaving out any priorities that cannot be opened or repaired."""
-        path = str(self._path_of(key))
-        make = partial(
-            ScrapyPriorityQueue,
-            self._crawler,
-            self._class,
-            path,
-            start_queue_cls=None if key in self._without_start else self._start_class,
-        )
-        try:
-            return make(self._state.get(key, ()))
-        except Exception as error:  # noqa: BLE001 - a damaged file, or a third-party queue
-            raise_if_shortage(error)
-        # Open the files one by one to find the damaged ones. Repair or rename them, then try again.
-        for name in self._names(key):
-            try:
-                build_from_crawler(self._class_of(name), self._crawler, f"{path}/{name}").close()
-            except Exception as error:  # noqa: BLE001 - each class raises its own errors
-                raise_if_shortage(error)
-                self._repair(key, name, error)
-        return make(self._state.get(key, ()))
-
-    def _names(self, key: str) -> Iterator[str]:
-        """Yield the names of a queue's files."""
-        for priority in list(self._state.get(key, ())):
-            yield str(priority)
-            if self._start_class:
-                yield f"{priority}s"
-
-    def _close(self, key: str) -> None:
-        """Close a queue so that all of it is on disk, or repair it if that fails."""
-        self._peeked.discard(key)
-        queue = self._open.pop(key)
-        self._descriptors.pop(key, None)
-        try:
-            self._state[key] = queue.close()
-        except Exception as error:  # noqa: BLE001 - the disk may be full
-            text = "Cannot write all requests of %s to JOBDIR, so some may be lost (%s)"
-            self._log_once(text, key, error, level=logging.ERROR)
-            # The other files can still be closed. Repair cuts off a request written only partly.
-            for downstream in (*queue.queues.values(), *start_queues(queue).values()):
-                with suppress(Exception):
-                    downstream.close()
-            for name in self._names(key):
-                with suppress(OSError):  # `pop` will repair it
-                    self._repair(key, name)
-
-    def flush(self) -> None:
-        """Close all queues so that all requests are on disk."""
-        for key in list(self._open):
-            self._close(key)
+        _OPEN.pop(self._crawler, None)
+        self._connection.close()
+        (self.folder / _RESERVE).unlink(missing_ok=True)
+        for text, count in self._unrestored.items():
+            if count > 1:
+                self._log(logging.ERROR, f"Lost {count - 1} more requests ({text})")
+        if left:
+            return _STATE_IN_USE
+        for suffix in ("", "-wal"):
+            self._path.with_name(FILE + suffix).unlink(missing_ok=True)
+        return {}
 
     # Requests.
 
-    def push(self, key: str, request: Request) -> None:
-        """Write a request.
+    def push(self, key: PartKey, request: Request, *, is_start: bool, is_lifo: bool) -> None:
+        """Store a request.
 
-        :raises OSError: no descriptors are left, or the file cannot be written.
+        :param is_start: whether the start queue class has to store it.
+        :param is_lifo: whether its class hands out the last request first.
+        :raises ValueError: the request cannot be stored, so Scrapy keeps it in memory.
         """
-        # After a peek, queuelib's `LifoDiskQueue` would overwrite data, unless it is reopened.
-        if key in self._peeked:
-            self._close(key)
-        is_start = request.meta.get("is_start_request", False)
-        is_new = key not in self._state
-        if is_new and not is_start:
-            self._without_start[key] = None
-        elif is_start and key in self._without_start:
-            # The queue needs files for start requests from now on. `use` reopens it with them.
-            self._without_start.pop(key, None)
-            if key in self._open:
-                self._close(key)
-        self.use(key, lambda queue: queue.push(request))
-        priorities = self._state.setdefault(key, [])
-        if -request.priority not in priorities:
-            priorities.append(-request.priority)
-            self._close_others(key)  # because each priority has its own open files
-
-    def peek(self, key: str) -> Request | None:
-        """Return the next request in a queue, or `None` if it cannot be read."""
         try:
-            request = self.use(key, peek)
-        except Exception:  # noqa: BLE001 - `pop` will log why the queue cannot be opened
+            pickled = pickle.dumps(request.to_dict(spider=self._crawler.spider), protocol=4)
+        except Exception as error:  # the values may raise anything
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        place = self._last_place + 1
+        row = (-place if is_lifo else place, *key.row(), -request.priority, is_start, pickled)
+        try:
+            self._connection.execute(_PUSH, row)
+        except (OverflowError, sqlite3.DataError) as error:  # too large for a column
+            raise ValueError(str(error)) from error
+        except sqlite3.Error as error:
+            self._handle(error)
+            raise ValueError(str(error)) from error
+        self._last_place = place
+
+    def pop(self, key: PartKey) -> Request | None:
+        """Remove and return the next request, or return `None` if it cannot be restored.
+
+        :raises FileUnavailableError: it couldn't be removed, so it is still there.
+        """
+        try:
+            row = self._connection.execute(_NEXT, key.row()).fetchone()
+            if row is not None:
+                self._remove(row[0])
+        except sqlite3.Error as error:
+            self._handle(error)
+            raise FileUnavailableError from error
+        if row is None:
             return None
-        self._peeked.add(key)
-        return request
-
-    def pop(self, key: str) -> Request | None:
-        """Remove and return the next request from a queue, or return `None` if it is empty.
-
-        If a request cannot be restored, for instance because its callback was renamed, skip it and
-        return the next one. If the files for a priority are damaged, repair them, or rename them if
-        that fails. They count as damaged if they are unreadable or the same request fails twice.
-
-        :raises OSError: no file descriptors are left, or the disk is full.
-        """
-        # Each attempt ends in one of four ways:
-        # 1. It returns a request, or the queue is empty.
-        # 2. The files for the priority are damaged, so they are repaired or renamed.
-        # 3. A request was removed, but it cannot be restored.
-        # 4. Nothing was left in the files for the priority. The next attempt uses the next ones.
-        repaired: set[str] = set()
-        last_failure: tuple[str, int] | None = None
-        while True:
-            queue = self.use(key, lambda opened: opened)
-            name_and_queue = next_queue(queue)
-            request, error = self._try_pop(queue)
-            if request is not None or name_and_queue is None:
-                return request
-            name, downstream = name_and_queue
-            # If no request is left for this priority, Scrapy's queue has moved on to the next one.
-            has_moved_on = next_queue(queue) != name_and_queue
-            failure = None if has_moved_on else (name, len(downstream))
-            # `pop` removes a request before it restores it. If two failures leave the same number
-            # of requests, they are about the same request, which cannot be removed.
-            is_stuck = failure == last_failure
-            # Without an error, the file has fewer requests than it should have.
-            is_unreadable = error is None or isinstance(error, (OSError, struct.error))
-            last_failure = failure
-            if not has_moved_on and (is_unreadable or is_stuck):
-                self._close(key)
-                if name in repaired:
-                    self._rename_damaged(key, name, error or "its file is too short")
-                else:
-                    repaired.add(name)
-                    self._repair(key, name)
-            elif error is not None:
-                text = "Lost a request of %s that cannot be restored from JOBDIR (%s)"
-                logger.error(text, key, error, extra=self._spider())
-
-    def _try_pop(self, queue: ScrapyPriorityQueue) -> tuple[Request | None, Exception | None]:
-        """Return the request that `pop` returns, or the error that it raises.
-
-        :raises OSError: no file descriptors are left, or the disk is full.
-        """
         try:
-            return queue.pop(), None
-        except Exception as error:
-            if lacks_descriptors(error):  # a FIFO queue may have to open its next file
-                self.flush()  # frees descriptors, so that a later call succeeds
-            if is_shortage(error):
+            return self._restore(row[1])
+        except Exception as error:  # noqa: BLE001 - a renamed callback, or anything else
+            self._log_unrestored(key, error)
+            return None
+
+    def _remove(self, place: int) -> None:
+        """Remove a request. If the disk is full, use the space that is reserved for that."""
+        try:
+            self._connection.execute(_REMOVE, (place,))
+        except sqlite3.Error as error:
+            if _code_of(error) != sqlite3.SQLITE_FULL:
                 raise
-            return None, error
+            (self.folder / _RESERVE).unlink(missing_ok=True)
+            self._connection.execute("PRAGMA wal_checkpoint(RESTART)")  # to write over the log
+            self._connection.execute(_REMOVE, (place,))
 
-    def remove(self, key: str) -> None:
-        """Remove an empty queue."""
-        if key in self._open:
-            self._close(key)
-        self._state.pop(key, None)
-        self._without_start.pop(key, None)
-        with suppress(OSError):  # the folder contains other files
-            self._path_of(key).rmdir()
+    def peek(self, key: PartKey) -> Request | None:
+        """Return the request that `pop` would return, or `None` if it cannot be read."""
+        try:
+            _, pickled = self._connection.execute(_NEXT, key.row()).fetchone()
+            return self._restore(pickled)
+        except Exception:  # noqa: BLE001 - `pop` will log it
+            return None
 
-    # The state.
+    def _restore(self, pickled: bytes) -> Request:
+        # Scrapy's queues trust the files in JOBDIR in the same way.
+        request = pickle.loads(pickled)  # noqa: S301 - we wrote it
+        return request_from_dict(request, spider=self._crawler.spider)
 
-    def save(self) -> None:
-        """Write everything to disk, so that a later crawl can resume even after SIGKILL.
+    # Failures.
 
-        A file is complete only when it is closed. Queues are reopened when they are needed.
-        """
-        self.flush()
-        self._state.save()
+    def _handle(self, error: sqlite3.Error) -> None:
+        """Log a failure once. If it cannot go away, end the crawl and leave the file alone."""
+        self._failures[str(error)] += 1
+        if self._failures[str(error)] > 1:
+            return
+        if _code_of(error) in _MAY_GO_AWAY:
+            text = (
+                "Cannot write queued requests to JOBDIR (%s). New requests are only kept in memory,"
+                " and stored ones wait. Free disk space, or check the disk"
+            )
+            self._log(logging.ERROR, text, error)
+            return
+        text = "Closing the spider, because %s cannot be used (%s). The file was left as it is"
+        self._log(logging.ERROR, text, self._path, error)
+        assert self._crawler.engine is not None
+        Runtime().spawn(self._crawler.engine.close_spider_async(reason="jobdir_damaged"))
 
-    def close(self) -> dict[str, list[int]]:
-        """Return the state. The scheduler writes it when the crawl closes."""
-        self.flush()
-        return self._state.close()
+    @property
+    def has_failed(self) -> bool:
+        """Whether a request couldn't be written or removed at some time."""
+        return bool(self._failures)
 
-    def _log_unsaved(self, error: OSError) -> None:
-        text = "Cannot write the state of the queue to JOBDIR (%s)"
-        self._log_once(text, error, level=logging.WARNING)
+    def _log_unrestored(self, key: PartKey, error: Exception) -> None:
+        """Log the first request that is lost for a cause. `close` logs how many more there were."""
+        cause = f"{type(error).__name__}: {error}"
+        self._unrestored[cause] += 1
+        if self._unrestored[cause] == 1:
+            text = "Lost a request of %s that cannot be restored from JOBDIR (%s)"
+            self._log(logging.ERROR, text, key.origin or key.slot, cause, exc_info=error)
+
+    def _log(self, level: int, text: str, *args: object, **options: Any) -> None:  # noqa: ANN401 - of `log`
+        logger.log(level, text, *args, extra={"spider": self._crawler.spider}, **options)
 
 
-def _priorities_in(folder: Path) -> list[Path]:
-    """Return the file or folder of each priority."""
-    return [path for path in folder.glob("*") if _PRIORITY.fullmatch(path.name)]
+_MOVE = "Move it elsewhere, or use another JOBDIR"
+
+# Crawl -> its open file.
+_OPEN: WeakKeyDictionary[Crawler, RequestFile] = WeakKeyDictionary()
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    """Return the primary result code of an error, or 0 if SQLite didn't report it."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def open_requests(crawler: Crawler) -> None:
+    """Open the file of a crawl with a JOBDIR, before Scrapy's scheduler opens anything.
+
+    An exception in `Scheduler.open` would still send `spider_closed`, so `SpiderState` would
+    overwrite the `spider.state` of another crawl that uses the JOBDIR.
+
+    :raises SettingError: a disk queue class is not one of Scrapy's.
+    :raises JobDirError: another crawl uses the file, or it can't be used for another reason.
+    """
+    folder = job_dir(crawler.settings)
+    if not folder:
+        return
+    for setting in ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE"):
+        path = crawler.settings[setting]
+        if path:
+            is_lifo(load_object(path), setting)
+    request_file(crawler, Path(folder, FOLDER))
+
+
+def request_file(crawler: Crawler, folder: Path) -> RequestFile:
+    """Return the file in a folder, and open it if that wasn't done yet."""
+    opened = _OPEN.get(crawler)
+    if opened is None or opened.folder != folder:
+        opened = _OPEN[crawler] = RequestFile(crawler, folder)
+    return opened
+
+
+def refuse_our_file(crawler: Crawler) -> None:
+    """Refuse a JOBDIR with requests of this queue in a crawl that uses another queue.
+
+    :raises JobDirError: there are such requests.
+    """
+    folder = job_dir(crawler.settings)
+    if folder and Path(folder, FOLDER, FILE).exists():
+        text = f"The requests in JOBDIR {folder} were stored by {OUR_QUEUE}. Set {QUEUE} to it"
+        raise JobDirError(f"{text}, or use another JOBDIR")
+
+
+def _refuse_other_queues(folder: Path) -> None:
+    """Refuse a JOBDIR with requests of Scrapy's own queue.
+
+    :raises JobDirError: there are such requests.
+    """
+    state: object = None
+    with suppress(OSError, ValueError):
+        state = json.loads((folder / STATE).read_bytes())
+    is_foreign = bool(state) and isinstance(state, (dict, list))
+    if not is_foreign and not (folder / FILE).exists():
+        # A process that was killed leaves files without a state.
+        is_foreign = any(
+            path.is_file() and not path.name.startswith(_OUR_FILES) for path in folder.rglob("*")
+        )
+    if is_foreign:
+        text = "The requests in JOBDIR %s were stored by another queue. To finish that crawl, set"
+        hint = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS})"
+        raise JobDirError(f"{text % folder.parent} {hint}. Otherwise, use another JOBDIR")
+
+
+_SCRAPYS = '"scrapy.pqueues.DownloaderAwarePriorityQueue"'
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace a file atomically, unless it has this content already."""
+    with suppress(OSError):
+        if path.read_text("utf-8") == text:
+            return
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, "utf-8")
+    new.replace(path)
+
+
+def is_lifo(queue_class: type[Any], setting: str = "SCHEDULER_DISK_QUEUE") -> bool:
+    """Return whether one of Scrapy's disk queue classes hands out the last request first.
+
+    :param setting: the name of the setting with the class.
+    :raises SettingError: it is a third-party class, which may encrypt or compress requests.
+    """
+    if queue_class not in vars(squeues).values() or not issubclass(queue_class, _ON_DISK):
+        accepted = (
+            "one of the disk queues in scrapy.squeues. To keep another class, set"
+            f" {QUEUE} = {_SCRAPYS}"
+        )
+        raise SettingError(setting, global_object_name(queue_class), accepted)
+    return issubclass(queue_class, _LIFO)

@@ -14,10 +14,10 @@ seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin
 
 import enum
 import heapq
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from typing import Any, Protocol, TypeAlias
 from weakref import WeakSet
 
@@ -28,14 +28,10 @@ from scrapy_robots_rfc._scrapy import is_closing, wake_engine
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.sharded_dict import ShardedDict
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 
 # Maximum number of parts that the queue checks in one call. The next call continues.
 MAX_LOOKS = 200
-
-#: Seconds between saves of a disk queue. Requests pushed before a save survive SIGKILL.
-SAVE_EVERY = 4.0
 
 #: Meta key for a returned request whose `dont_filter` was set by us, not by the user.
 RETURNED = "_robots_rfc_returned"
@@ -68,7 +64,7 @@ class QueuedOrigin:
     """An origin with requests in the scheduler.
 
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
-    :param parts: each `QueuePart` that contains its requests, by queue and slot.
+    :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param size: total number of requests in all parts.
     :param state: the state that `Gate.wait` found, or READY after the origin was woken.
     :param parked: the parts that are parked until the origin is woken.
@@ -79,7 +75,7 @@ class QueuedOrigin:
     """
 
     origin: Origin | None
-    parts: dict[tuple[object, str], Any] = field(default_factory=dict)
+    parts: dict[tuple[object, Hashable], Any] = field(default_factory=dict)
     size: int = 0
     state: State = State.READY
     parked: list[Part] = field(default_factory=list)
@@ -93,6 +89,7 @@ class Gate:
     :param origin_of: returns the origin of a request, or `None` if it has none.
     :param service: provides robots.txt files, or `None` if the crawl does not obey robots.txt.
     :param throttle: manages the turns of paced sites.
+    :param schemes: the schemes for which robots.txt is obeyed.
     """
 
     def __init__(
@@ -101,25 +98,23 @@ class Gate:
         origin_of: Callable[[Request], Origin | None],
         service: RobotsService | None,
         throttle: Throttle,
+        schemes: Container[str] = (),
     ) -> None:
         self._crawler = crawler
         self._origin_of = origin_of
         self._service = service
         self._throttle = throttle
+        self._schemes = schemes
         throttle.on_turn = self.wake
         self._clock = throttle.clock
         #: The origins with requests in the scheduler, and `None`.
-        self.origins: ShardedDict[Origin | None, QueuedOrigin] = ShardedDict()
-        self.origins[None] = QueuedOrigin(None)
+        self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
         #: Parts that are parked for a number of seconds, as tuples: when to wake the part, a number
         #: to break ties, and the part.
         self.timed: list[tuple[float, int, Part]] = []
         self._numbers = count()
         #: Requests that left the scheduler because their file was known.
         self.handed_out: WeakSet[Request] = WeakSet()
-        #: Called every `SAVE_EVERY` seconds, so that a disk queue survives SIGKILL.
-        self.save: Callable[[], object] | None = None
-        self._save_at = 0.0
         #: Number of requests waiting when the crawl began to close, or `None` before that.
         self.waiting_at_close: int | None = None
 
@@ -133,6 +128,18 @@ class Gate:
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
             origin = self._origin_of(request)
+        return self._queued(origin)
+
+    def queued_origin_of(self, stored_origin: str) -> QueuedOrigin:
+        """Return the queued origin for requests on disk, and create it if necessary.
+
+        :param stored_origin: the text that is stored with them. An earlier crawl may have obeyed
+            robots.txt for other schemes.
+        """
+        scheme, _, _ = stored_origin.partition("://")
+        return self._queued(Origin.of_text(stored_origin) if scheme in self._schemes else None)
+
+    def _queued(self, origin: Origin | None) -> QueuedOrigin:
         queued_origin = self.origins.get(origin)
         if queued_origin is None:
             queued_origin = self.origins[origin] = QueuedOrigin(origin)
@@ -176,15 +183,19 @@ class Gate:
             service.pending.when_room(partial(self._on_room, queued_origin, peek))
             return None
         request = peek()
+        # A fetch without the request's proxy would reveal the crawler's own address. So let the
+        # queue skip a request that can't be read, and let one that can't be peeked at wait in the
+        # middleware.
+        if request is None:
+            return 0.0
         # After each fetch, hand out one request for the same route, even if the file is already
-        # stale. Otherwise we might fetch it forever. A request that can't be read counts as one.
-        if queued_origin.just_fetched and (
-            request is None or service.routes.of(request) == queued_origin.fetched_route
-        ):
+        # stale. Otherwise we might fetch it forever.
+        route = service.routes.of(request)
+        if queued_origin.just_fetched and route == queued_origin.fetched_route:
             return 0.0
         # `known` may return that the request's route has failed. Hand the request out, so that the
         # middleware drops it.
-        if request is not None and service.known(origin, request, counted=False) is not None:
+        if service.known(origin, request, counted=False) is not None:
             return 0.0
         queued_origin.state = State.FETCHING
         service.fetch(origin, request)
@@ -216,10 +227,6 @@ class Gate:
         is_in_line = queued_origin.state is State.NO_ROOM  # `_on_room` will be called with it
         if queued_origin.origin is not None and not queued_origin.parts and not is_in_line:
             self.origins.pop(queued_origin.origin, None)
-
-    def all_origins(self) -> Iterator[QueuedOrigin]:
-        """Return the queued origins, including the one for `None`."""
-        return chain.from_iterable(shard.values() for shard in self.origins.shards)
 
     # Parking and waking.
 
@@ -281,19 +288,15 @@ class Gate:
         return request
 
     def tick(self) -> None:
-        """Save the queue to disk if it is due, and count waiting requests when the crawl closes."""
+        """Count waiting requests when the crawl closes."""
         if is_closing(self._crawler):
             self.count_waiting()
-        now = self._clock()
-        if self.save is not None and now >= self._save_at:
-            self._save_at = now + SAVE_EVERY
-            self.save()
 
     # For logging.
 
     def fetching(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a fetch, and their number."""
-        for queued_origin in self.all_origins():
+        for queued_origin in self.origins.values():
             # Check the state first, because there may be many origins, but few are in this state.
             if queued_origin.state is not State.FETCHING or queued_origin.origin is None:
                 continue
@@ -320,7 +323,7 @@ class Gate:
             return
         ready = State.READY  # a local variable is faster, and there may be very many origins
         self.waiting_at_close = sum(
-            [queued.size for queued in self.all_origins() if queued.state is not ready]
+            [queued.size for queued in self.origins.values() if queued.state is not ready]
         )
         # A response may have just woken a paced origin, so it is READY, but still has to wait.
         sites = self._throttle.sites

@@ -1,36 +1,29 @@
-"""Peeking at the next request of a queue, which removes nothing and damages no file."""
+"""Peeking at the next request of a queue, which removes nothing."""
 
 from __future__ import annotations
 
-import tempfile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypothesis import given, strategies as st
 from scrapy import Request, Spider
 from scrapy.pqueues import ScrapyPriorityQueue
-from scrapy.squeues import (
-    PickleFifoDiskQueue,
-    PickleLifoDiskQueue,
-)
+from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._scrapy import peek
-from scrapy_robots_rfc.scheduling.disk import QueueFolder
-from scrapy_robots_rfc.scheduling.queue import QueueOnDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    import pytest
     from scrapy.crawler import Crawler
 
 #: The class for requests, and the class for start requests if they have their own.
 Kinds: TypeAlias = "tuple[type[Any], type[Any] | None]"
 
-DISK: list[Kinds] = [
-    (PickleFifoDiskQueue, PickleLifoDiskQueue),
-    (PickleLifoDiskQueue, PickleFifoDiskQueue),
+MEMORY: list[Kinds] = [
+    (FifoMemoryQueue, LifoMemoryQueue),
+    (LifoMemoryQueue, FifoMemoryQueue),
+    (LifoMemoryQueue, None),
 ]
 
 #: Push (priority, start request or not), or pop.
@@ -59,11 +52,6 @@ def in_memory(kinds: Kinds) -> ScrapyPriorityQueue:
     return ScrapyPriorityQueue(crawler(), kind, "", start_queue_cls=start_kind)
 
 
-def on_disk(folder: str, kinds: Kinds) -> QueueOnDisk:
-    """Return a queue on disk."""
-    return QueueOnDisk(QueueFolder(crawler(), folder, kinds, {}), "site")
-
-
 def check(queue: Any, peek_at: Callable[[Any], Request | None], steps: list[Any]) -> None:
     """Peek before each step: `pop` returns the request that was peeked at, and each one once."""
     pushed: list[str] = []
@@ -81,11 +69,10 @@ def check(queue: Any, peek_at: Callable[[Any], Request | None], steps: list[Any]
     assert sorted(popped) == sorted(pushed)
 
 
-@given(st.sampled_from([*DISK, (PickleLifoDiskQueue, None)]), STEPS)
-def test_peek_on_disk(kinds: Kinds, steps: list[Any]) -> None:
-    """Requests that are pushed after a peek are written where they belong."""
-    with tempfile.TemporaryDirectory() as folder:
-        check(on_disk(folder, kinds), QueueOnDisk.peek, steps)
+@given(st.sampled_from(MEMORY), STEPS)
+def test_peek(kinds: Kinds, steps: list[Any]) -> None:
+    """Peeking shows the request that `pop` returns, and removes nothing."""
+    check(in_memory(kinds), peek, steps)
 
 
 def drained(queue: Any) -> list[str]:
@@ -127,14 +114,4 @@ def test_queue_without_peek() -> None:
     queue = in_memory((Unpeekable, None))
     queue.push(Request("data:,"))
     assert peek(queue) is None
-    assert drained(queue) == ["data:,"]
-
-
-def test_request_that_cannot_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request whose callback is gone gives `None`, and remains in the queue."""
-    queue = on_disk(str(tmp_path), DISK[1])
-    queue.push(Request("data:,", Pages().later))
-    with monkeypatch.context() as renamed:
-        renamed.delattr(Pages, "later")
-        assert queue.peek() is None
     assert drained(queue) == ["data:,"]

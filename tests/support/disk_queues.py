@@ -12,10 +12,8 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme
-from scrapy_robots_rfc.scheduling.gate import gate_of
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 from tests.support.gates import Files, add_gate
-from tests.support.killed_queue import call_and_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -90,18 +88,11 @@ def pages(hosts: int, each: int = 1) -> list[Request]:
     ]
 
 
-def drained(found: Any) -> list[str]:
+def drained(found: Any, most: int = 200) -> list[str]:
     """Pop until the queue hands out nothing more, as an engine does that is woken."""
-    return [request.url for _ in range(200) if (request := found.pop()) is not None]
+    return [request.url for _ in range(most) if (request := found.pop()) is not None]
 
 
 def urls(requests: Iterable[Request]) -> list[str]:
     """Return the sorted URLs."""
     return sorted(request.url for request in requests)
-
-
-def save(made: Crawler) -> None:
-    """Save the queue on disk of a crawl, and wait until its state is written."""
-    save = gate_of(made).save
-    assert save is not None
-    call_and_join(save)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_robots_rfc.fetching.pending import PendingFetch
-from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.origins import SCHEMES, Origin
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
 
 if TYPE_CHECKING:
@@ -117,9 +117,10 @@ def add_gate(
     """Give a crawler that does not run a gate, and what the queues need of an engine."""
     gate = Gate(
         crawler,
-        lambda request: Origin.of(request.url, *([] if schemes is None else [schemes])),
+        lambda request: Origin.of(request.url, SCHEMES if schemes is None else schemes),
         cast("Any", files or Files()),
         turns or cast("Any", Turns()),
+        SCHEMES if schemes is None else schemes,
     )
     keeper = GateKeeper()
     keeper.gate = gate
