@@ -4,6 +4,7 @@ import math
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,6 +15,7 @@ from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.agents import AGENT, NamedAgent, agents_of, show_agent
 from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
+from scrapy_robots_rfc.commands.page_uses import find_with_pages, with_page
 from scrapy_robots_rfc.core import preferences
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
@@ -31,7 +33,10 @@ _VERDICTS = {
     "disallowed": (1, common.BAD),
     "undecided": (common.NO_ANSWER, common.DOUBT),
 }
-_USES = {True: "yes", False: "no", None: "neither yes nor no"}
+_ONLY_ROBOTS_TXT = (
+    "only robots.txt was read; the page's headers and meta tags, or the site's tdmrep.json, may"
+    " refuse a use, too (--page reads them)"
+)
 _CONTEXT = 2  # lines to print before and after the deciding line
 _NAMES = 5  # maximum number of agents listed in a warning
 #: The scheme in a URL that Scrapy's `Request` accepts. `localhost:8000/x` does not have a scheme.
@@ -44,18 +49,23 @@ _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
-    if opts.at is not None and not opts.archive:
-        raise Failed("--at needs --archive")
-    if opts.archive and opts.robots:
-        raise Failed("--archive and --robots cannot be combined")
-    our_settings = common.prepared(settings)
+    _refuse_combinations(opts)
     uses = preferences.parse_uses(opts.use)
+    if opts.page:
+        settings.set("ROBOTS_USE", uses or settings["ROBOTS_USE"] or [], "cmdline")
+    our_settings = common.prepared(settings)
     for label, hint in preferences.unknown_labels(uses or ()):
         console.complain(
             f"unknown label --use {label}, so only sites that mention it can disallow it; {hint}"
         )
     agents = agents_of(opts, our_settings, settings)
-    found = _found_about(urls, our_settings, settings, console, opts)
+    if opts.page:
+        requested = {
+            (url, agent): Origin.of(url, our_settings.schemes) for url in urls for agent in agents
+        }
+        found, pages = common.crawl(settings, partial(find_with_pages, requested=requested))
+    else:
+        found, pages = _found_about(urls, our_settings, settings, console, opts), {}
     _warn_of_odd_files(found.values(), console)
     if opts.agent:
         _warn_of_other_agents(agents, found.values(), console)
@@ -68,6 +78,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - for this URL
         record = _judged(url, governs, agent, our_settings, uses)
+        record = with_page(record, pages.get((url, agent)))
         code = max(code, _VERDICTS[record["verdict"]][0])
         if opts.json:
             console.print_json(record)
@@ -79,6 +90,16 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         if record["verdict"] == "undecided" and is_last:
             console.complain(f"{record['url']} is undecided: {record['why']}; {governs.advice}")
     return code
+
+
+def _refuse_combinations(opts: Namespace) -> None:
+    """Reject options that contradict each other."""
+    if opts.at is not None and not opts.archive:
+        raise Failed("--at needs --archive")
+    if opts.archive and opts.robots:
+        raise Failed("--archive and --robots cannot be combined")
+    if opts.page and (opts.archive or opts.robots):
+        raise Failed("--page fetches pages, so it cannot be combined with --archive or --robots")
 
 
 def _warn_of_other_agents(
@@ -159,6 +180,8 @@ def _judged(
         "group_lines": [],
         "lost": [],
         "use": {},
+        "declared": [],
+        "page_read": False,
         "robots_txt": None,
     }
     if isinstance(found, Unknown):
@@ -173,7 +196,8 @@ def _judged(
     use = file.preferences(url, tokens)
     archived = found if isinstance(found, ArchivedRobots) else None
     declared = settings.use if archived is None or archived.use is None else archived.use
-    refusal = preferences.find_refusal((declared if uses is None else uses) or (), use)
+    declared = (declared if uses is None else uses) or ()
+    refusal = preferences.find_refusal(declared, use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
@@ -185,6 +209,7 @@ def _judged(
         **_group_record(explanation),
         "lost": [_rule_record(rule) for rule in explanation.matches if rule != decision.rule],
         "use": {label: preference.allowed for label, preference in use.items()},
+        "declared": list(declared),
         "robots_txt": {"url": found.source, **_access_record(found)},
     }
 
@@ -216,6 +241,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
         return
     _show_access(governs, console)
     show_agent(record, console)
+    _show_notes(record, governs, console)
     if governs.robots.robots is None:
         return
     _show_group(record, console)
@@ -229,12 +255,18 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
                 mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
                 if text:
                     console.print(f"{mark} {line:>5}  {printable(text)}")
+    for lost in record["lost"]:
+        console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
+
+
+def _show_notes(record: dict[str, Any], governs: FoundRobots, console: Console) -> None:
+    """Print what the verdict does not take into account."""
+    if record["declared"] and record["verdict"] == "allowed" and not record["page_read"]:
+        console.fact("note", _ONLY_ROBOTS_TXT)
     if record["group"] is not None:
         for each in governs.file.records_for([record["group"]], ["visit-time"]):
             text = printable(f"line {each.line}: Visit-time: {as_text(each.value)}")
             console.fact("note", f"{text} is not obeyed; start the crawl at that time")
-    for lost in record["lost"]:
-        console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
 
 
 CHECK = common.Topic(
@@ -249,6 +281,7 @@ CHECK = common.Topic(
         "--robots": {"metavar": "FILE|-", "help": "use this file instead of fetching one"},
         "--archive": {"metavar": "FILE", "action": "append", "help": "use a ROBOTS_ARCHIVE file"},
         "--at": {"metavar": "TIME", "help": "with --archive: a time, such as 2026-11-22T19:30:00Z"},
+        "--page": {"action": "store_true", "help": "also fetch allowed pages, to read their uses"},
         "--use": {"metavar": "LABELS", "help": "how the pages will be used, as in ROBOTS_USE"},
         **common.JSON,
     },
@@ -441,4 +474,4 @@ def _show_group(record: dict[str, Any], console: Console) -> None:
     lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
     console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))
     for label, allowed in record["use"].items():
-        console.fact("use", f"{label}: {_USES[allowed]}")
+        console.fact("use", f"{label}: {common.USES[allowed]}")

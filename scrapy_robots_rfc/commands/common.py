@@ -57,6 +57,9 @@ URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
 #: SGR codes for the colours (ECMA-48, 8.3.117).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
 
+#: The values of a use, in words.
+USES = {True: "yes", False: "no", None: "neither yes nor no"}
+
 #: Possible userinfo in text that isn't a URL. It ends at the last `@` and starts after the scheme
 #: (RFC 3986, 3.1), if there is one.
 _USERINFO = re.compile(
@@ -224,6 +227,7 @@ def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
 #: using the job directory.
 _WITHOUT: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,
+    "ROBOTS_DRY_RUN": False,
     "FEEDS": {},
     "ROBOTS_REPORT": {},
     "ROBOTS_ARCHIVE": None,
@@ -337,10 +341,16 @@ class Inquirer(Spider):
         try:
             return await self.crawler.engine.download_async(request)
         except Exception as error:
-            refused = isinstance(error, RobotsDisallowed)
-            timeout = read_settings(self.settings).timeout
-            cause = error if refused else with_route(access_after(error, timeout), request).cause
+            cause = cause_of(error, request, self)
             raise Failed(f"{request.url} cannot be read: {cause}") from error
+
+
+def cause_of(error: Exception, request: Request, spider: Spider) -> str:
+    """Return why a page could not be fetched, as a log line would show it."""
+    if isinstance(error, RobotsDisallowed):
+        return str(error)
+    timeout = read_settings(spider.settings).timeout
+    return with_route(access_after(error, timeout), request).cause
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""`scrapy robots page` shows the rules in a page's headers and meta elements."""
+"""`scrapy robots page` shows the rules and uses in a page's headers and meta elements."""
 
 from argparse import Namespace
 from collections import Counter
@@ -10,14 +10,16 @@ from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.agents import AGENT, agents_of, show_agent
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import printable, shorten
 from scrapy_robots_rfc.policy.origins import without_userinfo
 from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, all_metas_of, page_of, rules_of
 from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, bounded_texts, read_members
+from scrapy_robots_rfc.usage.use import response_preferences
 
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
     """Print a page's rules for each agent, and return the exit code."""
+    settings.set("ROBOTS_USE", None, "cmdline")  # also show pages that refuse the declared uses
     our_settings = common.prepared(settings)
     agents = agents_of(opts, our_settings, settings)
     if common.is_url(opts.page, our_settings.schemes):
@@ -30,6 +32,7 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
         name = common.source_name(opts.page)
     for number, agent in enumerate(agents):
         rules = rules_of(response, agent.tokens)
+        uses = response_preferences(response, agent.tokens)
         record = {
             "url": name,
             **agent.record,
@@ -37,6 +40,8 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
             "noindex": "noindex" in rules.directives,
             "directives": dict(rules.directives),
             "conflicts": list(rules.conflicts),
+            "use": {label: each.allowed for label, each in uses.items()},
+            "use_sources": {label: each.source for label, each in uses.items()},
             "rules": list(_rules(response, agent.tokens)),
         }
         if opts.json:
@@ -87,6 +92,9 @@ def _show(record: dict[str, Any], rules: PageRules, console: common.Console) -> 
         but = ", although another rule allows it" if name in rules.conflicts else ""
         places = "; ".join(rules.where(name))
         console.fact("applies", f"{_text(name, value)}{but} ({places})")
+    for label, allowed in record["use"].items():
+        source = shorten(record["use_sources"][label])
+        console.fact("use", f"{label}: {common.USES[allowed]} ({source})")
     for rule in record["rules"]:
         mark = console.paint(">", common.STRONG, common.GOOD) if rule["applies"] else " "
         text = f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"
@@ -99,7 +107,8 @@ def _text(name: str, value: str | None) -> str:
 
 
 TOPIC = common.Topic(
-    "Show a page's X-Robots-Tag and robots meta rules, and which crawler each one addresses.",
+    "Show a page's X-Robots-Tag and robots meta rules, whom each one addresses, and which uses the"
+    " page allows.",
     {
         "page": {"metavar": "URL|FILE|-", "help": "a page, or - for HTML on standard input"},
         **AGENT,

@@ -195,7 +195,7 @@ class RfcUseMiddleware:
         # TDMRep is only defined for HTTP.
         if not _RESERVED.isdisjoint(uses) and robots.origin.scheme in ("http", "https"):
             tdm += find_reservation(await self._entries(request, robots), request.url)
-        own = _of_response(response, self._robots.user_agents.of(request).tokens, tdm)
+        own = response_preferences(response, self._robots.user_agents.of(request).tokens, tdm)
         count_cut(response, self._count)
         request.meta[PERMITTED_KEY] = _permitted(uses, combined(preferences, own))
         refusal = find_refusal(uses, own)
@@ -329,8 +329,8 @@ def _permitted(uses: tuple[str, ...], preferences: _ByLabel) -> dict[str, bool |
     return permitted
 
 
-def _of_response(
-    response: Response, tokens: Sequence[str], tdm: list[tuple[str, object]]
+def response_preferences(
+    response: Response, tokens: Sequence[str], tdm: Sequence[tuple[str, object]] = ()
 ) -> _ByLabel:
     """Return the preferences from a response's headers, meta tags and TDMRep values.
 

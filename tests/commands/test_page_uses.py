@@ -1,0 +1,130 @@
+"""Which uses a page refuses: `scrapy robots check --use`, with and without `--page`, and `page`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.command_line import run
+from tests.support.site import PAGE, Reply, Site, redirect, robots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FILE = "User-agent: *\nContent-Signal: search=yes\nDisallow: /private\n"
+SIGNAL = (("Content-Signal", "ai-train=no, ai-input=yes"),)
+TDMREP = json.dumps([{"location": "/reserved", "tdm-reservation": 1}]).encode()
+NOTE = (
+    "  note       only robots.txt was read; the page's headers and meta tags, or the site's"
+    " tdmrep.json, may refuse a use, too (--page reads them)"
+)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site that allows everything in robots.txt, and refuses some uses elsewhere."""
+    replies: dict[str, Any] = {
+        "/robots.txt": robots(FILE),
+        "/.well-known/tdmrep.json": Reply(200, TDMREP),
+        "/signal": Reply(200, headers=SIGNAL),
+        "/reserved": PAGE,
+        "/moved": redirect("/private"),
+        "/reset": Reply(reset=True),
+        "/plain": PAGE,
+    }
+    with Site(replies) as running:
+        yield running
+
+
+def checked(*arguments: str, folder: Path) -> list[tuple[str, str]]:
+    """Return the verdict and the reason for each URL."""
+    done = run("check", *arguments, "--json", "-s", "RETRY_ENABLED=0", folder=folder)
+    records = [json.loads(line) for line in done.lines]
+    return [(record["verdict"], record["why"]) for record in records]
+
+
+def test_a_check_of_uses_says_what_it_read(site: Site, tmp_path: Path) -> None:
+    """With a declared use, a note says that only robots.txt was read, unless --page is given."""
+    plain = site.url("/plain")
+    assert NOTE in run("check", plain, "--use", "search", folder=tmp_path).lines
+    assert NOTE in run("check", plain, "-s", "ROBOTS_USE=search", folder=tmp_path).lines
+    assert site.pages == []
+    assert NOTE not in run("check", plain, folder=tmp_path).lines
+    assert NOTE not in run("check", plain, "--use", "search", "--page", folder=tmp_path).lines
+    assert site.pages == ["/plain"]
+    site.replies["/robots.txt"] = Reply(404)
+    assert NOTE in run("check", plain, "--use", "search", folder=tmp_path).lines
+
+
+def test_pages_that_refuse(site: Site, tmp_path: Path) -> None:
+    """With --page, headers, meta tags and tdmrep.json count as in a crawl."""
+    pages = [site.url(path) for path in ("/signal", "/reserved", "/plain", "/private")]
+    found = checked(*pages, "--page", "--use", "noai", folder=tmp_path)
+    assert found == [
+        ("disallowed", "refuses train-ai (header Content-Signal: ai-train=no, ai-input=yes)"),
+        ("disallowed", "refuses train-ai (/.well-known/tdmrep.json /reserved: 1)"),
+        ("allowed", "robots.txt: no rule of the group `*` matches"),
+        ("disallowed", "robots.txt line 3: Disallow: /private"),
+    ]
+    assert "/private" not in site.pages
+
+
+def test_uses_of_a_page_without_a_declared_use(site: Site, tmp_path: Path) -> None:
+    """Without a declared use, --page shows what robots.txt and the page say, and refuses nothing.
+
+    A dry run in the project does not matter.
+    """
+    options = ("--page", "-s", "ROBOTS_DRY_RUN=1")
+    done = run("check", site.url("/signal"), "--json", *options, folder=tmp_path)
+    record = json.loads(done.out)
+    assert (record["verdict"], record["declared"], record["page_read"]) == ("allowed", [], True)
+    assert record["use"] == {"search": True, "train-ai": False, "ai-input": True}
+    assert "/.well-known/tdmrep.json" not in site.pages
+    done = run("check", site.url("/signal"), "--use", "train-ai", *options, folder=tmp_path)
+    assert done.code == 1
+
+
+def test_pages_that_cannot_be_read(site: Site, tmp_path: Path) -> None:
+    """A page that cannot be read is undecided, and a redirect to a disallowed one disallowed."""
+    moved, reset = checked(site.url("/moved"), site.url("/reset"), "--page", folder=tmp_path)
+    why = "redirected to a disallowed page: robots.txt line 3: Disallow: /private"
+    assert moved == ("disallowed", why)
+    assert reset[0] == "undecided"
+    assert reset[1].startswith("the page cannot be read: ")
+
+
+def test_each_agent_gets_its_own_answer(site: Site, tmp_path: Path) -> None:
+    """A page is read for each agent, because a header may name one of them."""
+    site.replies["/plain"] = Reply(200, headers=(("X-Robots-Tag", "abot: noai"),))
+    agents = ("--agent", "abot", "--agent", "bbot")
+    page = site.url("/plain")
+    found = checked(page, *agents, "--page", "--use", "train-ai", folder=tmp_path)
+    assert [verdict for verdict, _ in found] == ["disallowed", "allowed"]
+
+
+@pytest.mark.parametrize("other", [("--robots", "-"), ("--archive", "a.warc.gz")])
+def test_options_that_fetch_nothing(other: tuple[str, str], tmp_path: Path) -> None:
+    """--page cannot be combined with options that use files instead of sites."""
+    done = run("check", "https://a.example/", "--page", *other, folder=tmp_path)
+    why = "--page fetches pages, so it cannot be combined with --archive or --robots"
+    assert (done.code, done.err) == (2, f"scrapy robots check: {why}\n")
+
+
+def test_uses_that_a_page_names(site: Site, tmp_path: Path) -> None:
+    """`page` shows each use with its source, even if the project's declared use is refused."""
+    site.replies["/plain"] = Reply(
+        200,
+        b'<meta name=robots content=noml><meta name="tdm-reservation" content=0>',
+        (("Content-Type", "text/html"), ("Content-Usage", "search=y, x=\x9b")),
+    )
+    refused = ("-s", "ROBOTS_USE=train-ai")
+    lines = run("page", site.url("/plain"), *refused, folder=tmp_path).lines
+    assert "  use        train-ai: no (meta robots: noml)" in lines
+    assert "  use        tdm: yes (meta tdm-reservation: 0)" in lines
+    record = json.loads(run("page", site.url("/signal"), "--json", *refused, folder=tmp_path).out)
+    assert record["use"] == {"train-ai": False, "ai-input": True}
+    source = "header Content-Signal: ai-train=no, ai-input=yes"
+    assert record["use_sources"] == {"train-ai": source, "ai-input": source}
