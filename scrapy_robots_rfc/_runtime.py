@@ -183,6 +183,7 @@ class Threads:
         :param cancels: whether to cancel a call that hasn't started by then.
         :raises TimeoutError: the call took too long. If it has started, it continues, but its
             result is ignored.
+        :raises RuntimeError: no thread is running, and none can be started.
         """
         if self._is_stopped:
             raise TimeoutError("stopped")
@@ -205,10 +206,8 @@ class Threads:
                     on_this_thread(partial(ended.resolve, None))
 
         self._jobs.put(job)
-        if self._started < self._max_threads:
-            self._started += 1
-            threading.Thread(target=self._work, name=self._name, daemon=True).start()
         try:
+            self._start_thread()
             await ended
             if result.done():
                 return result.result()
@@ -242,6 +241,17 @@ class Threads:
             await self.call(last, limit=limit, cancels=False)
         finally:
             self._jobs.put(None)
+
+    def _start_thread(self) -> None:
+        """Start a thread unless all of them are running."""
+        if self._started < self._max_threads:
+            try:
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            except RuntimeError:  # the process has reached its limit of threads
+                if not self._started:
+                    raise
+            else:
+                self._started += 1
 
     def _work(self) -> None:
         """Run jobs on a thread until a `None` in the queue tells it to exit."""

@@ -127,3 +127,43 @@ async def test_the_last_call_is_made_without_any_other() -> None:
     made: list[str] = []
     await Threads(2, Runtime(), "test").close(lambda: made.append("last"), limit=60)
     assert made == ["last"]
+
+
+class Shortage:
+    """Lets no thread start while it is on, as if the process had reached its limit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_on = True
+        start = threading.Thread.start
+
+        def start_if_possible(thread: threading.Thread) -> None:
+            if self.is_on:
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_if_possible)
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_a_thread_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no thread can be started, the call fails at once and is not made later."""
+    threads, made = Threads(1, Runtime(), "test"), list[str]()
+    shortage = Shortage(monkeypatch)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        await threads.call(lambda: made.append("first"), limit=60)
+    shortage.is_on = False
+    await threads.call(lambda: made.append("second"), limit=60)
+    assert made == ["second"]
+    threads.stop()
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_a_second_thread_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If only a further thread can't be started, the running ones make the call."""
+    threads = Threads(2, Runtime(), "test")
+    assert await threads.call(lambda: 1, limit=60) == 1
+    Shortage(monkeypatch)
+    assert await threads.call(lambda: 2, limit=60) == 2
+    threads.stop()
