@@ -26,6 +26,10 @@ _TIMEOUT = 2.0
 # Maximum number of milliseconds, which is small enough for the server to add it to its clock.
 _MAX_MILLISECONDS = 10**12
 
+# The codes of errors that mean that the server can't write now, but may be able to later. Before
+# Redis 7, errors in scripts only have them in their text.
+_CANNOT_WRITE = re.compile(r"\b(OOM|READONLY|MISCONF|NOREPLICAS)\b")
+
 #: The query parameters in an address that configure TLS.
 _TLS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 
@@ -141,8 +145,17 @@ class RedisStore(SharedStore):
         self._end_turn = self.client.register_script(_END_TURN)
 
     def open(self) -> None:
-        """Check the connection by running a script, which needs a permission of its own."""
-        self.lease("", "probe", 0.001)
+        """Check the connection by running a script, which needs a permission of its own.
+
+        If the server can't write now, the crawl reads from it, and tries again later.
+        """
+        try:
+            self.lease("", "probe", 0.001)
+        except (exceptions.OutOfMemoryError, exceptions.ReadOnlyError):
+            pass
+        except exceptions.ResponseError as error:
+            if not _CANNOT_WRITE.search(str(error)):
+                raise
 
     def get(self, key: str) -> bytes | None:
         """See `Store`."""
