@@ -5,20 +5,25 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from typing import TYPE_CHECKING
+import random
+import resource
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.crawling import Crawl, crawl, records
+from tests.support.crawling import Crawl, Pages, crawl, records
 from tests.support.site import Reply, Site, robots
 from tests.support.sqlite_files import damaged, locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 RULES = "User-agent: *\nDisallow: /x\n"
 FORBID = robots(RULES)
@@ -107,3 +112,84 @@ async def test_file_that_another_process_keeps_locked(
     lock.close()
     [line] = (line for line in records(caplog) if "robots.txt store" in line)
     assert f"failed (get: OperationalError: {path}.lock is locked by another process)" in line
+
+
+@contextlib.contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Make the file read-only; this process is an ordinary user, because root may do everything."""
+    is_root = os.geteuid() == 0
+    path.chmod(0o400)
+    if is_root:
+        os.chown(path.parent, 65534, 65534)
+        os.chown(path, 65534, 65534)
+        os.seteuid(65534)
+    yield
+    if is_root:
+        os.seteuid(0)
+
+
+@contextlib.contextmanager
+def locked_by_another(path: Path) -> Iterator[None]:
+    """Keep the file locked, as another program may do."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@contextlib.contextmanager
+def full(path: Path) -> Iterator[None]:
+    """Let no file of this process grow beyond the size of the store."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class Failing(Pages):
+    """A spider whose store fails after its first page, and which then requests further pages."""
+
+    fail: Callable[[], object]
+    further: list[str]
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        super().parse(response)
+        while self.further:
+            self.fail()
+            urls, self.further = self.further, []
+            for url in urls:
+                yield Request(url, callback=self.parse, errback=self.failed)
+
+
+@pytest.mark.parametrize(
+    ("begin", "error"),
+    [(read_only, "readonly"), (locked_by_another, "locked"), (full, "disk")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+@ensureDeferred
+async def test_file_that_fails_during_a_crawl(
+    begin: Callable[[Path], contextlib.AbstractContextManager[None]],
+    error: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """If the file becomes read-only, locked or full, the crawl obeys robots.txt without it, and
+    logs that once.
+    """
+    large = RULES + random.Random(1).randbytes(50_000).hex()  # even if it is compressed
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Site({"/robots.txt": FORBID}) as first,
+        Site({"/robots.txt": robots(large)}) as second,
+        contextlib.ExitStack() as stack,
+    ):
+        path = Path(folder) / "robots.sqlite"
+        result = await crawl(
+            [first.url("/y")],
+            {"ROBOTS_CACHE": f"sqlite:///{path}"},
+            spider=Failing,
+            fail=lambda: stack.enter_context(begin(path)),
+            further=[first.url("/x"), second.url("/x"), second.url("/y")],
+        )
+        assert (first.targets, second.targets) == (["/robots.txt", "/y"],) * 2
+    assert result.stat("forbidden/rule") == 2
+    assert result.stat("cache/store_errors") >= 1
+    assert error in logged(caplog)
