@@ -1,6 +1,7 @@
 """An adapter that lets Scrapy's built-in middleware use the RFC 9309 parser."""
 
 import logging
+from collections.abc import Iterator
 from typing import Self
 from weakref import WeakSet
 
@@ -9,6 +10,7 @@ from scrapy.robotstxt import RobotParser
 
 from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.policy.origins import sitemap_urls
 from scrapy_robots_rfc.settings import BY_FIELD, TABLE, read_row
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -59,6 +61,10 @@ class RfcRobotParser(RobotParser):
         :param user_agent: a product token or a User-Agent header.
         """
         return self.robots.crawl_delay(product_tokens(user_agent))
+
+    def sitemaps(self) -> Iterator[str]:
+        """Return an iterator over the http and https URLs of sitemaps, without relative ones."""
+        return iter(sitemap_urls(self.robots.sitemaps, base=""))
 
 
 def _warn_of_ignored_settings(crawler: Crawler) -> None:

@@ -61,7 +61,7 @@ OUTSIDE = (
     "commands",
 )
 #: The parser works alone, under Scrapy's own middleware.
-PARSER = ("core", *TABLES)
+PARSER = ("policy", "core", *TABLES)
 
 #: Folders whose modules do not import these packages. Twisted is imported only by its wrappers.
 WITHOUT = {"scrapy": {"core", "policy"}, "redis": {"core", "policy"}}

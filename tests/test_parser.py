@@ -103,3 +103,18 @@ def test_crawl_delay(agent: str | bytes, delay: float | None) -> None:
     found = parser_of(body + b"User-agent: none\nDisallow: /x\n").crawl_delay(agent)
     assert found == delay
     assert found is None or isinstance(found, float)
+
+
+def test_sitemaps() -> None:
+    """The sitemaps are an iterator of URLs that can be requested, from the whole file."""
+    body = b"""Sitemap: https://a.example/1.xml
+User-agent: *
+Sitemap: /relative.xml
+Sitemap: file:///etc/passwd
+Sitemap: http://[::1
+Sitemap: https://a.example/1.xml
+sitemap:http://b.example/2.xml
+"""
+    found = parser_of(body).sitemaps()
+    assert next(found) == "https://a.example/1.xml"
+    assert list(found) == ["http://b.example/2.xml"]

@@ -21,10 +21,6 @@ from scrapy_robots_rfc.leaves import SOURCES, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
 
-# Maximum number of Sitemap records to use from a file. In a sample of a thousand real files, the
-# most was 130, but a file of 512,000 bytes (RFC 9309, 2.5) can contain 40,000.
-_MAX_SITEMAPS = 1_000
-
 
 class RobotsService:
     """Finds and fetches a crawl's robots.txt files.
@@ -110,8 +106,7 @@ class RobotsService:
         :param url: same as for `robots`, which raises the same errors.
         """
         robots = await self.robots(url)
-        values, schemes = robots.sitemaps[:_MAX_SITEMAPS], self._settings.schemes
-        return sitemap_urls(values, robots.origin.robots_url, schemes)
+        return sitemap_urls(robots.sitemaps, robots.origin.robots_url, self._settings.schemes)
 
     def cached(self, origin: Origin) -> OriginPolicy | None:
         """Return an origin's policy if its robots.txt is in memory and fresh, or `None`."""

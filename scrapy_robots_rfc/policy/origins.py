@@ -8,6 +8,7 @@ import enum
 import re
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
@@ -319,20 +320,26 @@ def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     return Origin(site.scheme, site.host, site.port)
 
 
+# Maximum number of Sitemap records to use from a file. In a sample of a thousand real files, the
+# most was 130, but a file of 512,000 bytes (RFC 9309, 2.5) can contain 40,000.
+_MAX_SITEMAPS = 1_000
+
+
 def sitemap_urls(
     values: Iterable[str], base: str, schemes: Mapping[str, Scheme] = SCHEMES
 ) -> list[str]:
-    """Return the absolute URLs of sitemaps, without duplicates.
+    """Return the absolute URLs of the first 1,000 sitemaps, without duplicates.
 
     The scheme must be http, https or the scheme of the robots.txt file, so a URL such as
     ``file:///etc/passwd`` is ignored.
 
     :param values: the values of the Sitemap records, which may be malformed.
-    :param base: the URL of the robots.txt file, which relative values are resolved against.
+    :param base: the URL of the robots.txt file, which relative values are resolved against. If it
+        is empty, they are ignored.
     :param schemes: the accepted schemes.
     """
     urls = dict[str, None]()
-    for value in values:
+    for value in islice(values, _MAX_SITEMAPS):
         try:
             url = join_url(base, value)
         except ValueError:  # for example, it has brackets but no IPv6 address

@@ -140,7 +140,7 @@ async def test_exception_stat_is_scrapys(site: Site) -> None:
 @ensureDeferred
 async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site) -> None:
     """Scrapy's robots_parsed has the parser and the request, once for each file."""
-    site.replies["/robots.txt"] = robots(RULES)
+    site.replies["/robots.txt"] = robots(f"{RULES}Sitemap: https://a.example/sitemap.xml\n")
     sent: list[tuple[Any, str]] = []
 
     def on_parsed(robotparser: Any, request: Request) -> None:
@@ -153,6 +153,7 @@ async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site)
     assert len(sent) == 1
     assert isinstance(sent[0][0], RfcRobotParser)
     assert sent[0][0].allowed(site.url("/private"), "Scrapy") is False
+    assert list(sent[0][0].sitemaps()) == ["https://a.example/sitemap.xml"]
     assert sent[0][1] in (site.url("/1"), site.url("/2"))
 
 
