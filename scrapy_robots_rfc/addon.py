@@ -32,6 +32,9 @@ DEFAULTS: dict[str, object] = {
     QUEUE: OUR_QUEUE,
 }
 
+# The setting of Scrapy versions that can obey Crawl-delay. It has to be off, because we obey it.
+_THROTTLER_OBEY = "THROTTLER_ROBOTSTXT_OBEY"
+
 _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 
@@ -59,7 +62,10 @@ class Addon:
                 _put_leaf(settings, leaf, leaf.position)
             elif position is not None:  # the leaf's position is relative to ours
                 _put_leaf(settings, leaf, position + leaf.position)
-        for name, value in DEFAULTS.items():
+        defaults = dict(DEFAULTS)
+        if position is not None and _THROTTLER_OBEY in settings:
+            defaults[_THROTTLER_OBEY] = False
+        for name, value in defaults.items():
             if (settings.getpriority(name) or 0) < _PRIORITY:
                 settings.set(name, value, _PRIORITY)
         _put_scheduler(settings)

@@ -203,6 +203,31 @@ def test_other_schedulers(user: dict[str, Any], wrapped: bool, priority: str) ->
         assert found is scheduler_around(load_object(before))
 
 
+@pytest.mark.parametrize(
+    ("value", "priority", "user", "obeys"),
+    [
+        (None, None, {}, None),
+        (True, "default", {}, False),
+        (True, "default", mw({Stricter: 50}), False),
+        (True, "default", mw({OURS: None}), True),
+        (True, "project", {}, True),
+        (False, "project", {}, False),
+        (True, "spider", {}, True),
+    ],
+)
+def test_throttler_of_scrapy(
+    value: bool | None, priority: str | None, user: dict[str, Any], obeys: bool | None
+) -> None:
+    """Where Scrapy itself would obey Crawl-delay, only our middleware does, unless the user decides
+    otherwise.
+    """
+    settings = Settings(user)
+    if priority is not None:
+        settings.set("THROTTLER_ROBOTSTXT_OBEY", value, priority)
+    Addon().update_settings(settings)
+    assert settings.get("THROTTLER_ROBOTSTXT_OBEY") is obeys
+
+
 class OwnScheduler(Scheduler):
     """A subclass of Scrapy's scheduler, which uses the queue."""
 
