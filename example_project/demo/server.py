@@ -105,8 +105,8 @@ class Site:
 
     @property
     def pages(self) -> list[str]:
-        """The targets of the requests for pages, not for robots.txt or a redirect target of one."""
-        return [target for target in self.log if not target.endswith(".txt")]
+        """The targets of the requests for pages, not for robots.txt, its redirects or TDMRep."""
+        return [target for target in self.log if not target.endswith((".txt", "/tdmrep.json"))]
 
     @property
     def shortest_interval(self) -> float | None:
