@@ -5,9 +5,12 @@
 
 import re
 from functools import lru_cache
+from string import ascii_letters
 from typing import NamedTuple
 
+from scrapy_robots_rfc.core.header_names import names_in_header
 from scrapy_robots_rfc.core.percent import to_octets
+from scrapy_robots_rfc.core.text import lower_ascii
 
 #: The request meta key and the spider attribute for setting the agent.
 USER_AGENT_KEY = "robotstxt_user_agent"
@@ -17,40 +20,17 @@ ACCEPTED = "a string, or a list of strings in order of preference"
 #: The name in a user-agent line that matches all crawlers.
 ANY = "*"
 
-# A product token (RFC 9309, 2.2), or the part of a name that looks like one: `FooBot` in `FooBot2`.
-_RUN = re.compile("[A-Za-z_-]+")
-# The name in a user-agent line or in a setting: `FooBot2` in `FooBot2/1.0 (beta)`.
-_NAME = re.compile("[^ \t/;]*")
-# A product in a User-Agent header: `FooBot2` in `FooBot2/1.0`. HTTP allows more characters here
-# (RFC 9110, 5.6.2) than robots.txt does in a product token.
-_WORD = r"[A-Za-z_][\w.!#$%&'*+^`|~-]*"
-_PRODUCT = re.compile(rf"(?<![^\s;,(])({_WORD})(?=/)", re.ASCII)
-# The first word in a header if no version follows it: `FooBot` in `FooBot (+https://foo.example)`.
-_FIRST_WORD = re.compile(rf"\A({_WORD})(?=[\s;,]|$)", re.ASCII)
-# A comment in a header: `(compatible; FooBot/2.1)`.
-_COMMENT = re.compile(r"\(([^()]*)\)")
-# A URL or an email address: `+https://foo.example/bot`, `www.foo.example`, `bot@foo.example`.
-_URL = re.compile(r"\+?(?:[A-Za-z][A-Za-z0-9+.-]*://|www\.)[^\s;,()]*|[^\s;,()@]+@[^\s;,()]+")
-# A name, optionally followed by a space and a version: `FooBot 2.1`, `FooBot v2`.
-_LOOSE_NAME = re.compile(rf"({_WORD})(?: v?[\d.]+\w*)?$", re.ASCII)
+# The characters of a product token (RFC 9309, 2.2).
+_TOKEN_CHARACTERS = f"{ascii_letters}-_"
+# The end of the name in a user-agent line or in a setting: ` (beta)` in `FooBot2 (beta)`.
+_name_end = re.compile("[ \t/;]")
 # A character that cannot be part of a name.
 _has_separator = re.compile(r"[\s/();,]").search
-
-#: Lowercase words in browser User-Agent headers that do not identify a crawler.
-BROWSER_WORDS = frozenset(
-    """
-    mozilla applewebkit khtml gecko like chrome chromium headlesschrome crios safari version mobile
-    edg edge edga edgios opr opera presto trident msie firefox fxios seamonkey compatible
-    samsungbrowser windows win wow macintosh macos mac intel ppc x linux android iphone ipad ipod
-    cros ubuntu fedora debian freebsd openbsd u n i wv rv nt touch tablet build ucbrowser vivaldi
-    yabrowser brave duckduckgo en de fr es us webos tizen nexus pixel sm
-    """.split()  # noqa: SIM905 -- eighty words are easier to read as text than as a list
-)
 
 
 def is_token(value: str) -> bool:
     """Return whether a string is a product token, which is made up of letters, `_` and `-`."""
-    return _RUN.fullmatch(value) is not None
+    return value != "" and not value.strip(_TOKEN_CHARACTERS)
 
 
 class GroupKey(NamedTuple):
@@ -68,32 +48,32 @@ class GroupKey(NamedTuple):
 ANY_KEY = GroupKey(ANY)
 
 
-def _lower(text: str) -> str:
-    """Lowercase only the ASCII letters in Latin-1 text."""
-    if text.isascii():
-        return text.lower()
-    return text.encode("latin-1").lower().decode("latin-1")
+def _full_name(value: str) -> str:
+    """Return the full name at the start of a value, such as `FooBot2` in `FooBot2/1.0`."""
+    return _name_end.split(value, maxsplit=1)[0]
 
 
-def _match_start(pattern: re.Pattern[str], text: str) -> str:
-    match = pattern.match(text)
-    return match[0] if match else ""
+def _leading_token(full_name: str) -> str:
+    """Return the token at the start of a full name, such as `grub-client` in `grub-client-1.0`."""
+    rest = full_name.lstrip(_TOKEN_CHARACTERS)
+    token = full_name.removesuffix(rest)
+    return token.rstrip("-_") if rest else token
 
 
 def names_in_line(value: str) -> tuple[str, str]:
     """Return the product token and the full name from a user-agent line, in lowercase.
 
     The name ends at a space, tab, ``/`` or ``;``. The token ends at the first character that is not
-    allowed in a token. For example, ``bot1/2.0`` has the token ``bot`` and the name ``bot1``.
-    Either may be empty.
+    allowed in a token, or at the ``-`` or ``_`` before it. For example, ``bot-1/2.0`` has the token
+    ``bot`` and the name ``bot-1``. Either may be empty.
 
     :param value: the value of the line, decoded as Latin-1.
     """
     # As in Google's reference parser, `*` may be followed by whitespace and any text.
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY, ""
-    name = _lower(_match_start(_NAME, value))
-    return _match_start(_RUN, name), name
+    name = lower_ascii(_full_name(value))
+    return _leading_token(name), name
 
 
 def line_keys(token: str, name: str) -> tuple[GroupKey, ...]:
@@ -114,57 +94,23 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     """
     if name == ANY:
         return ((ANY, ANY_KEY),)
-    full_name = _match_start(_NAME, name)
+    full_name = _full_name(name)
     if is_token(full_name):
         return ((full_name, GroupKey(full_name.lower())),)
-    leading_token = _match_start(_RUN, full_name)  # `bot` in `bot2`
     # A full name may contain non-ASCII characters. To find it in the file, convert it to the form
     # that `names_in_line` returns, which is decoded as Latin-1.
     return tuple(
-        (spelling, GroupKey(_lower(to_octets(spelling)), whole=True))
-        for spelling in (full_name, leading_token)
+        (spelling, GroupKey(lower_ascii(to_octets(spelling)), whole=True))
+        for spelling in (full_name, _leading_token(full_name))
         if spelling
     )
-
-
-def _names_in_header(header: str) -> list[str]:
-    """Return the names in a User-Agent header, with the most likely name of the crawler first.
-
-    In `Mozilla/5.0 (compatible; FooBot/2.1) Chrome/99 (BarBot/1.0)`, `FooBot` is the most likely
-    name, because it is next to `compatible`. Names in other comments, such as `BarBot`, come last.
-    """
-    beside_compatible: list[str] = []
-    in_comments: list[str] = []
-    for comment in _COMMENT.findall(header):
-        parts = [part.strip() for part in _URL.sub("", comment).split(";")]
-        is_compatible = any(part.lower() == "compatible" for part in parts)
-        names = beside_compatible if is_compatible else in_comments
-        for part in parts:
-            match = _PRODUCT.match(part)
-            if match is None and is_compatible:  # `(compatible; FooBot 2.1)` has no slash
-                match = _LOOSE_NAME.match(part)
-            if match is not None:
-                names.append(match[1])
-    products = _URL.sub("", _COMMENT.sub(" ", header)).strip()
-    return [
-        *beside_compatible,
-        *_FIRST_WORD.findall(products),
-        *_PRODUCT.findall(products),
-        *in_comments,
-    ]
-
-
-def _is_sent_by_browsers(name: str) -> bool:
-    return name.lower().rstrip("0123456789._-") in BROWSER_WORDS  # `Win64`, `X11`
 
 
 @lru_cache(maxsize=1024)
 def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     """Return the crawler names in an identification string, in order of preference.
 
-    A single word is returned unchanged. For a User-Agent header, this returns all products,
-    including products in comments, but skips words that browsers send and anything inside a URL.
-    Names from a comment that contains ``compatible`` come first.
+    A single word is returned unchanged. For a User-Agent header, see `names_in_header`.
 
     :param identification: a name or the value of a User-Agent header. Bytes are decoded as UTF-8.
     :returns: the names as written, or an empty tuple if there are none. In that case, only the
@@ -174,9 +120,8 @@ def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     if text and not _has_separator(text):
         return (text,)
     spellings: dict[str, str] = {}
-    for name in _names_in_header(text):
-        if not _is_sent_by_browsers(name):
-            spellings.setdefault(name.lower(), name)
+    for name in names_in_header(text):
+        spellings.setdefault(name.lower(), name)
     return tuple(spellings.values())
 
 

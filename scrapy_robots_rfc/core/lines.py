@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from scrapy_robots_rfc.core.text import lower_ascii
+
 #: Maximum line length in bytes. Anything after that is ignored. As in Google's reference parser, it
 #: is 8 times the maximum URL length in old browsers.
 MAX_LINE = 16_664
@@ -91,10 +93,10 @@ def read_line(line: str) -> tuple[LineKind, str, str]:
     key, colon, value = text.partition(":")
     if not colon:  # as in Google's reference parser, accept `Disallow /x`, but no longer text
         words = _words_of(text)
-        if len(words) != 2 or words[0].lower() not in KEYS:
+        if len(words) != 2 or lower_ascii(words[0]) not in KEYS:
             return LineKind.JUNK, "", text
         key, value = words
-    key = key.strip(BLANKS).lower()
+    key = lower_ascii(key.strip(BLANKS))
     return KEYS.get(key, LineKind.RECORD), key, value.strip(BLANKS)
 
 

@@ -54,7 +54,8 @@ def similar_key(key: str) -> str | None:
     """Return the known key that is most similar to an unknown key, or `None` if none is similar."""
     if len(key) > _MAX_SIMILAR_KEY:
         return None
-    plain = key.replace("_", "-").replace(" ", "-")
+    # Other characters than ASCII are often invisible, such as a no-break space before the key.
+    plain = key.encode("ascii", "ignore").decode().replace("_", "-").replace(" ", "-")
     close = difflib.get_close_matches(plain, _KEYS_TO_SUGGEST, n=1, cutoff=0.8)
     return close[0].capitalize() if close else None
 

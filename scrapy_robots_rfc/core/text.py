@@ -18,6 +18,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def lower_ascii(text: str) -> str:
+    """Lowercase only the ASCII letters in text that was decoded as Latin-1."""
+    return text.lower() if text.isascii() else text.encode("latin-1").lower().decode("latin-1")
+
+
 def shorten(site_text: object) -> str:
     """Escape and truncate text from a site, so that it is safe to print."""
     text = printable(str(site_text)[: _MAX_SHOWN + 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scrapy_robots_rfc.core.findings import Flag, Line, lines_of
 from scrapy_robots_rfc.core.lines import LineKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -26,6 +28,16 @@ def test_each_line_is_a_record() -> None:
         (6, LineKind.JUNK, "", "nonsense"),
     ]
     assert not any(line.flags for line in read)
+
+
+@pytest.mark.parametrize(
+    "key", ["\u00a0disallow", "disallow\u00a0", "dis\u00adallow", "d\u00cfsallow", "\u00c9tat"]
+)
+def test_key_outside_ascii(key: str) -> None:
+    """A key with other characters is unknown, and these characters are not changed."""
+    _, line = lines(f"User-agent: *\n{key}: /x".encode())
+    assert (line.kind, line.key, line.value) == (LineKind.RECORD, key, "/x")
+    assert line.flags == {Flag.UNKNOWN_KEY}
 
 
 def test_rule_outside_any_group() -> None:

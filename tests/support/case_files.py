@@ -17,7 +17,7 @@ from scrapy_robots_rfc.core.findings import Flag
 
 FOLDER = Path(__file__).parent.parent / "cases"
 #: Files with other kinds of cases.
-_OTHERS = {"lint.toml", "page_rules.toml", "preferences.toml"}
+_OTHERS = {"headers.toml", "lint.toml", "page_rules.toml", "preferences.toml"}
 
 #: The number of a clause in docs/rfc9309.md, or the name of a decision.
 Clause = int | str
