@@ -114,8 +114,8 @@ async def test_robots_txt_without_zyte_api(api: ZyteApi) -> None:
 
 @ensureDeferred
 async def test_splash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The URLs of `SplashRequest`, and their redirects, are judged; robots.txt is requested
-    without Splash.
+    """The URLs of `SplashRequest` are judged, and their redirects, too, if Splash reports them;
+    robots.txt is requested without Splash.
     """
     # The recipe sets both; this undoes it after the test.
     monkeypatch.setattr("scrapy.utils.url.canonicalize_url", None, raising=False)
@@ -125,16 +125,23 @@ async def test_splash(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with ruled() as site, Splash() as splash:
         splash.redirects[site.url("/away")] = site.url("/private/x")
+        splash.redirects[site.url("/unreported")] = site.url("/private/x")
         pages = [
-            SplashRequest(site.url(target), endpoint="render.json", args={"html": 1})
-            for target in ("/open", "/private", "/away")
+            *(
+                SplashRequest(site.url(target), endpoint="render.json", args={"html": 1})
+                for target in ("/open", "/private", "/away")
+            ),
+            SplashRequest(site.url("/unreported")),
         ]
         result = await crawl_by(recipe, pages, SPLASH_URL=splash.url)
+        assert result.outcomes[f"{splash.url}/render.html"] == 200
         assert result.stat("forbidden/rule") == 2
         assert result.stat("forbidden_redirects") == 1
-        assert result.stat("exempted") == 2
+        assert result.stat("exempted") == 3
         assert site.targets == ["/robots.txt"]
-        assert sorted(splash.urls) == [site.url("/away"), site.url("/open")]
+        assert sorted(splash.urls) == [
+            site.url(f"/{name}") for name in ("away", "open", "unreported")
+        ]
 
 
 @pytest.mark.parametrize(("position", "verdict"), [(750, "rule"), (50, "fetched")])

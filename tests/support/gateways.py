@@ -65,12 +65,14 @@ class Gateway(Served):
 
 
 class Splash(Gateway):
-    """Splash's render.json."""
+    """Splash's render.html, and its render.json with the argument `html`."""
 
     def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
-        """Return the page in the browser, and its final URL."""
+        """Return the page in the browser. Only render.json also returns its final URL."""
         url = self.redirects.get(asked["url"], asked["url"])
         _, body = self.page(url)
+        if "html" not in asked:
+            return 200, "text/html", body.encode()
         return 200, "application/json", json.dumps({"url": url, "html": body}).encode()
 
 
