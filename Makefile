@@ -51,13 +51,13 @@ help:
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || { python=$${PYTHON:-$$(sh tools/find_python.sh)} && [ -n "$$python" ] && \
 		echo "Setting up $(VENV) with $$python" >&2 && "$$python" -m venv $(VENV); }
-	@$(BIN)/$(PIP) "pip>=25.1" && $(BIN)/$(PIP) --group dev --editable ".[archive,fleet]"
+	@$(BIN)/$(PIP) "pip>=25.1" && $(BIN)/$(PIP) --group dev --editable ".[archive,redis]"
 	@touch $@
 
 # The other environments have one dependency group each.
 $(DOCS)/.ready: GROUP := docs
 $(PLUGINS)/.ready: GROUP := plugins
-$(PLUGINS)/.ready: EXTRAS := [fleet]
+$(PLUGINS)/.ready: EXTRAS := [redis]
 $(PEERS)/.ready: GROUP := peers
 $(RELEASE)/.ready: GROUP := release
 $(TOX)/.ready: GROUP := matrix

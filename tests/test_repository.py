@@ -35,7 +35,6 @@ def test_the_readme_names_every_dependency() -> None:
         extra: {name_of(text) for text in texts}
         for extra, texts in project["optional-dependencies"].items()
     }
-    extras["fleet"] = extras["fleet"] - {"scrapy-robots-rfc"} | extras["redis"]
     table = readme[readme.index("| extra | installs |") :].split("\n\n")[0].splitlines()[2:]
     rows = [row.strip("| ").split(" | ") for row in table]
     assert {name.strip("`"): set(packages.split(", ")) for name, packages, _ in rows} == extras

@@ -40,7 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_contents_of_the_wheel(wheel: Path) -> None:
     """The wheel contains the package, its HTML, the licence and `py.typed`, and needs only Scrapy.
 
-    Its README has absolute links.
+    Its README has absolute links, and upload tools know the version of its metadata.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -55,6 +55,7 @@ def test_contents_of_the_wheel(wheel: Path) -> None:
     other = {name for name in names if ".dist-info/" in name}
     assert names - other == package | {"scrapy_robots_rfc/py.typed"}
     assert any(name.endswith("/licenses/LICENSE") for name in other)
+    assert lines[0] == "Metadata-Version: 2.4"
     links = re.findall(r"\]\(([^)]+)\)", "\n".join(lines))
     assert [link for link in links if not link.startswith("https://")] == []
     needed = [
