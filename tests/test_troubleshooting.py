@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md explains every log line, and docs/migration.md tells the truth."""
+"""docs/log.md explains every log line, and docs/migration.md tells the truth."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def first_cells(head: str) -> set[str]:
-    """Return the first cells of the table of docs/troubleshooting.md that has this head."""
-    text = read("docs/troubleshooting.md")
-    table = text[text.index(f"| {head} |") :].split("\n\n")[0]
+def first_cells(text: str, head: str) -> set[str]:
+    """Return the first cells of the table in a text that has this head."""
+    table = text[text.index(f"| {head}") :].split("\n\n", maxsplit=1)[0]
     rows = table.splitlines()[2:]
     return {row.removeprefix("| ").split(" | ")[0].strip("`").strip() for row in rows}
 
@@ -53,22 +52,35 @@ UNDO = {
 }
 
 
+def lines_by_level() -> dict[str, str]:
+    """Return the level of each beginning of a line in docs/log.md."""
+    sections = re.split(r"^## `([A-Z]+)`\n", read("docs/log.md"), flags=re.MULTILINE)[1:]
+    return {
+        beginning: level
+        for level, text in zip(sections[::2], sections[1::2], strict=True)
+        for beginning in first_cells(text, "line |")
+    }
+
+
 def test_every_line_has_a_row() -> None:
-    """docs/troubleshooting.md has the beginning of each line that the code can log."""
-    beginnings = first_cells("line | what it means, and what to do")
+    """docs/log.md has the beginning of each line that the code can log, below its level."""
+    level_of = lines_by_level()
     used = set()
-    for text in texts() | {HEADING.format(spider="...")}:
-        matching = [beginning for beginning in beginnings if text.startswith(beginning)]
+    for text, levels in {**texts(), HEADING.format(spider="..."): {"INFO"}}.items():
+        matching = [beginning for beginning in level_of if text.startswith(beginning)]
         assert matching, text
-        used.add(max(matching, key=len))
-    assert used == beginnings
+        beginning = max(matching, key=len)
+        assert level_of[beginning] in levels, text
+        used.add(beginning)
+    assert used == level_of.keys()
 
 
 def test_every_reason_is_explained() -> None:
     """docs/troubleshooting.md explains each reason in the stats of dropped pages."""
     [row] = [line for line in read("docs/report.md").splitlines() if "forbidden/{reason}" in line]
     counted = re.findall(r"`(\w+)`", row.partition("by `Reason`")[2])
-    assert first_cells("reason | what it means | what you can do") == set(counted)
+    text = read("docs/troubleshooting.md")
+    assert first_cells(text, "reason | what it means | what you can do") == set(counted)
 
 
 @ensureDeferred

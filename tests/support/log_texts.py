@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 
 PACKAGE = ROOT / "scrapy_robots_rfc"
 
-#: Methods of loggers, and our own methods that only log; each has the text as its first argument.
-METHODS = frozenset({"debug", "info", "warning", "error", "exception", "_log", "_log_once"})
+#: Methods of loggers -> the level of their lines.
+LEVELS = {
+    "debug": "DEBUG",
+    "info": "INFO",
+    "warning": "WARNING",
+    "error": "ERROR",
+    "exception": "ERROR",
+}
+#: Our own methods that only log. Some take a level before the text.
+OWN_METHODS = frozenset({"_log", "_log_once"})
 #: The closing summary consists of many lines, of which only the heading is in the documents.
 SUMMARY = "reporting/summary.py"
 _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
@@ -24,14 +32,18 @@ class UnclearError(Exception):
     """The text of a log line is not found by this file, which has to learn how."""
 
 
-def texts() -> set[str]:
-    """Return every text that the package logs, without its commands and its summary."""
-    found: set[str] = set()
+def texts() -> dict[str, set[str]]:
+    """Return every text that the package logs, without its commands and its summary.
+
+    Each text has the levels at which it may be logged.
+    """
+    found: dict[str, set[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith("commands/") and name != SUMMARY:
-            found.update(_Module(path.read_text(encoding="utf-8"), name).texts())
-    return {re.sub(r"(?:\.\.\.)+", "...", text) for text in found}
+            for text, levels in _Module(path.read_text(encoding="utf-8"), name).texts():
+                found.setdefault(re.sub(r"(?:\.\.\.)+", "...", text), set()).update(levels)
+    return found
 
 
 class _Module:
@@ -39,26 +51,54 @@ class _Module:
         self._module = ast.parse(code)
         self._name = name
 
-    def texts(self) -> Iterator[str]:
-        """Yield the texts that the functions of the module log, and the texts of its `Kind`s."""
+    def texts(self) -> Iterator[tuple[str, set[str]]]:
+        """Yield the texts that the module logs, and the texts of its `Kind`s, with their levels."""
         for node in ast.walk(self._module):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for call in ast.walk(node):
                     if isinstance(call, ast.Call):
                         yield from self._logged(call, node)
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Kind":
-                yield from self._rendered(node.args[1], self._module)
+                yield from self._with_level(node.args[1], node.args[0], self._module)
 
-    def _logged(self, call: ast.Call, scope: ast.AST) -> list[str]:
+    def _logged(self, call: ast.Call, scope: ast.AST) -> list[tuple[str, set[str]]]:
         """Return the texts that a call may log."""
         owner, _, method = ast.unparse(call.func).rpartition(".")
-        if owner in ("logger", "self") and method in METHODS:
-            return self._rendered(call.args[0], scope)
+        if owner == "logger" and method in LEVELS:
+            return [(text, {LEVELS[method]}) for text in self._rendered(call.args[0], scope)]
         if (owner, method) in (("logger", "log"), ("", "log")):
-            text = call.args[1]
             # The lines of a `Kind` are read from its definition.
-            return [] if ast.unparse(text) == "kind.text" else self._rendered(text, scope)
-        return []
+            is_kind = ast.unparse(call.args[1]) == "kind.text"
+            return [] if is_kind else self._with_level(call.args[1], call.args[0], scope)
+        if owner != "self" or method not in OWN_METHODS:
+            return []
+        if ast.unparse(call.args[0]).startswith("logging."):
+            return self._with_level(call.args[1], call.args[0], scope)
+        level = self._level_of_method(method)
+        return [(text, {level}) for text in self._rendered(call.args[0], scope)]
+
+    def _level_of_method(self, name: str) -> str:
+        """Return the level at which a method of the module logs the text that it takes."""
+        [method] = [
+            node
+            for node in ast.walk(self._module)
+            if isinstance(node, ast.FunctionDef) and node.name == name
+        ]
+        used = re.findall(r"\blogger\.(\w+)\(text", ast.unparse(method))
+        [level] = {LEVELS[call] for call in used}
+        return level
+
+    def _with_level(
+        self, text: ast.expr, level: ast.expr, scope: ast.AST
+    ) -> list[tuple[str, set[str]]]:
+        """Return the possible texts of an expression with the possible levels of another."""
+        levels = set(re.findall(r"logging\.([A-Z]+)", ast.unparse(level)))
+        if isinstance(level, ast.Name):
+            for value in self._values(level.id, scope):
+                levels.update(re.findall(r"logging\.([A-Z]+)", ast.unparse(value)))
+        elif ast.unparse(level) == "kind.level":
+            levels = {"ERROR", "WARNING", "INFO"}
+        return [(each, levels) for each in self._rendered(text, scope)]
 
     def _rendered(self, node: ast.expr, scope: ast.AST) -> list[str]:
         """Return the possible texts of an expression: a name has one for each of its values."""
