@@ -49,6 +49,8 @@ META: dict[str, Any] = {
     "download_warnsize": 0,
     # Truncated pages may be fine for the user, but half a file must not allow anything.
     "download_fail_on_dataloss": True,
+    # To start a session, scrapy-zyte-api may request a page, which would wait for this robots.txt.
+    "zyte_api_session_enabled": False,
 }
 
 # Meta keys for an FTP account, which must only be used on its own host.

@@ -20,6 +20,10 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+#: Meta key of scrapy-zyte-api's requests that start a session. Their responses don't reach the
+#: spider, so they aren't judged. If one were dropped, the plugin would start session after session.
+STARTS_SESSION = "_is_session_init_request"
+
 
 class Enforcement:
     """Enforces a crawl's decisions.

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
-from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable
+from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION, Enforcement, unreachable
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.settings import Settings
@@ -86,7 +86,7 @@ class FinalUrls:
         url = response.url
         # The page wasn't redirected. `request.url` differs from the judged URL if a plugin has sent
         # the request to its own API.
-        if url in (judged, request.url):
+        if url in (judged, request.url) or request.meta.get(STARTS_SESSION):
             return response
         if judged is None and request.meta.get("dont_obey_robotstxt"):
             return response

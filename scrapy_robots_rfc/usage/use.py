@@ -42,6 +42,7 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, running_middleware
+from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION
 from scrapy_robots_rfc.policy.access import (
     MAX_REDIRECTS,
     OTHER_HOST,
@@ -92,6 +93,7 @@ _TDMREP_META: dict[str, Any] = {
     "dont_merge_cookies": True,
     "download_maxsize": MAX_TDMREP_BYTES,
     "download_warnsize": 0,
+    "zyte_api_session_enabled": False,  # no session should start with a tdmrep.json
 }
 # Maps the first word of a preference's source to its name in stat keys. All others are headers.
 _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
@@ -187,7 +189,7 @@ class RfcUseMiddleware:
 
         :raises RobotsDisallowed: if any of them is disallowed.
         """
-        if request not in self._sent:
+        if request not in self._sent or request.meta.get(STARTS_SESSION):
             return response
         robots, preferences = self._sent.pop(request)
         uses = self._uses_of(request)

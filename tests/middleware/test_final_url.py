@@ -155,6 +155,20 @@ async def test_pages_that_the_user_lets_through(
 
 
 @ensureDeferred
+async def test_request_that_starts_a_session(site: Site) -> None:
+    """A request of scrapy-zyte-api that starts a session is judged before it is sent, but not by
+    its final URL or its headers.
+    """
+    reserved = (("Location", "/private/x"), ("Content-Usage", "train-ai=n"))
+    site.replies |= {"/robots.txt": RULES, "/a": Reply(302, headers=reserved)}
+    urls = [site.url("/a"), site.url("/private/a")]
+    requests = [Request(url, meta={"_is_session_init_request": True}) for url in urls]
+    result = await crawl(requests, by(Browser, ROBOTS_USE=["train-ai"]))
+    assert result.outcomes[urls[0]] == 200
+    assert reason(result, urls[1]) == "rule"
+
+
+@ensureDeferred
 async def test_page_of_an_api(site: Site) -> None:
     """A page that an API fetched is judged by its final URL, not by the URL of the API."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\nDisallow: /api\n")

@@ -68,14 +68,41 @@ async def test_zyte_api_follows_redirects_with_a_browser(api: ZyteApi) -> None:
     assert all(asked["browserHtml"] for asked in api.asked)
 
 
+@pytest.mark.parametrize("start", [f"{SHOP}/open", f"{SHOP}/start"])
 @ensureDeferred
-async def test_zyte_api_with_sessions(api: ZyteApi) -> None:
-    """The first session of a site begins with its robots.txt."""
-    found = await fetched(api, ZYTE_API_SESSION_ENABLED=True, ZYTE_API_SESSION_POOL_SIZE=1)
+async def test_zyte_api_with_sessions(api: ZyteApi, start: str) -> None:
+    """A site's robots.txt needs no session, and sessions start with a page that it allows."""
+    found = await fetched(
+        api,
+        ZYTE_API_SESSION_ENABLED=True,
+        ZYTE_API_SESSION_POOL_SIZE=1,
+        ZYTE_API_SESSION_PARAMS={"url": start, "browserHtml": True},
+    )
     assert found == {"open": "fetched", "private": "rule"}
-    first, second, *_ = api.asked
-    assert first["url"] == second["url"] == f"{SHOP}/robots.txt"
-    assert first["session"] == second["session"]
+    assert api.urls == [f"{SHOP}/robots.txt", start, f"{SHOP}/open"]
+    assert "session" not in api.asked[0]
+
+
+@pytest.mark.parametrize(
+    ("params", "dropped"), [({"followRedirect": False}, "private"), ({"browserHtml": True}, "away")]
+)
+@ensureDeferred
+async def test_zyte_api_starts_a_session_with_a_redirect(
+    api: ZyteApi, params: dict[str, Any], dropped: str
+) -> None:
+    """If the page that starts a session redirects to a disallowed one, the session starts, and only
+    the page itself is dropped.
+    """
+    api.redirects[f"{SHOP}/away"] = f"{SHOP}/private"
+    found = await fetched(
+        api,
+        "/away",
+        ZYTE_API_AUTOMAP_PARAMS=params,
+        ZYTE_API_SESSION_ENABLED=True,
+        ZYTE_API_SESSION_POOL_SIZE=1,
+    )
+    assert found == {dropped: "rule"}
+    assert api.urls == [f"{SHOP}/robots.txt", f"{SHOP}/away", f"{SHOP}/away"]
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(404, "fetched"), (503, "unreachable")])
