@@ -1,4 +1,4 @@
-"""The spider in docs/limits.md keeps the queue short, and its setting closes connections."""
+"""The recipe for a broad crawl in docs/scaling.md keeps the queue short and drops nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import signals
 from scrapy.core.engine import ExecutionEngine
 
+from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.crawling import crawl, make_crawler
 from tests.support.documents import block, imported, settings
 from tests.support.site import robots
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.site import Site
 
-LAZY = block("docs/limits.md", "python", "class BroadSpider")
+LAZY = block("docs/scaling.md", "python", "class BroadSpider")
 
 
 @pytest.mark.skipif(not hasattr(ExecutionEngine, "scheduler"), reason="Scrapy 2.19 has it")
@@ -47,7 +48,12 @@ async def test_lazy_start(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
-async def test_connections_are_closed(site: Site) -> None:
-    """With the setting, each connection is closed after its answer, which saves descriptors."""
-    await crawl([site.url("/a")], settings(block("docs/limits.md", "python", "Connection")))
+async def test_settings(site: Site) -> None:
+    """With the settings, allowed pages are fetched, and each connection is closed afterwards."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /b\n")
+    recipe = settings(block("docs/scaling.md", "python", "ROBOTS_CACHE_SIZE"))
+    pages = [site.url("/a"), site.url("/b")]
+    result = await crawl(pages, {**recipe, "DOWNLOADER_MIDDLEWARES": {}})
+    assert site.pages == ["/a"]
+    assert isinstance(result.outcomes[site.url("/b")], RobotsDisallowed)
     assert [asked.headers["Connection"] for asked in site.asked] == ["close", "close"]
