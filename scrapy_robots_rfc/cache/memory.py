@@ -27,10 +27,6 @@ MAX_PARSED = 1000
 #: Maximum total size of parsed files in bytes. Only hostile files reach it.
 MAX_PARSED_BYTES = 256 * 1024 * 1024
 
-#: Maximum size in bytes of a file to parse on the event loop, which takes up to 5 ms for a hostile
-#: file. `FileReader` parses larger files in a thread, because they may take a second.
-LARGE = 16 * 1024
-
 #: Maximum size of an entry in bytes, not including its serialized form.
 ENTRY_OVERHEAD = 650
 #: Maximum size of a parsed file in bytes, as a constant plus a multiple of the file size. A typical
@@ -117,11 +113,7 @@ class MemoryCache:
         return len(self._entries)
 
     def get(self, origin: Origin) -> Any:  # noqa: ANN401 - an `OriginPolicy`
-        """Return an origin's value, which may have expired.
-
-        :returns: `None` if there is no entry, or if the file is too large to parse on the event
-            loop.
-        """
+        """Return an origin's value, which may have expired, or `None` if there is no entry."""
         value_and_weight = self._values.get(origin)
         if value_and_weight is not None:
             self._values.move_to_end(origin)
@@ -131,8 +123,6 @@ class MemoryCache:
         if entry_and_weight is None:
             return None
         data, size = entry_and_weight[0]
-        if size > LARGE:
-            return None
         self._entries.move_to_end(origin)
         value = self._parse(origin, _unpack(data))
         # The slice converts the origin to a plain tuple (see `_Key`).

@@ -44,11 +44,6 @@ class GeminiFile(RobotsTxt):
         """
         return super().decide(url, deciding_tokens(self, url, tokens))
 
-    def prepare(self, tokens: str | Sequence[str]) -> None:
-        """Prepare the file for each virtual user agent; see `RobotsTxt.prepare`."""
-        for combination in (*_with_one_virtual(tokens), tokens):
-            super().prepare(combination)
-
 
 def _escaped(line: re.Match[bytes]) -> bytes:
     return line[0].replace(b"*", b"%2A").replace(b"$", b"%24")

@@ -10,10 +10,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, zip_longest
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.agents import ANY, GroupKey, line_keys, names_in_line
+from scrapy_robots_rfc.core.agents import ANY, GroupKey, names_in_line
 from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, Record, read_line
 
 # The key and colon of a correctly spelled rule: `Disallow:`, `  ALLOW :`. Group 1 only matches for
@@ -51,10 +50,6 @@ class AgentLine(NamedTuple):
     end: int
     token: str
     name: str
-
-    def has_key(self, key: GroupKey) -> bool:
-        """Return whether a key matches the line."""
-        return key.text == (self.name if key.whole else self.token)
 
 
 def agent_lines(file: bytes) -> list[AgentLine]:
@@ -95,16 +90,6 @@ class Section(NamedTuple):
     lines_before: int
 
 
-def _section(file: bytes, start: int, next_agent: AgentLine | None, counted: Section) -> Section:
-    """Return the section from an offset to the next user-agent line or the end of the file.
-
-    :param counted: an earlier section. Its line number is known, so only the lines after its start
-        are counted.
-    """
-    end = len(file) if next_agent is None else next_agent.start - 1
-    return Section(start, end, counted.lines_before + file.count(b"\n", counted.start, start))
-
-
 def _has_rules(file: bytes, start: int, end: int) -> bool:
     """Return whether part of a file contains a rule."""
     if end - start < _SHORTEST_RULE:  # usually, there is nothing between two user-agent lines
@@ -115,97 +100,65 @@ def _has_rules(file: bytes, start: int, end: int) -> bool:
     return any(read_line(line)[0] in RULES for line in lines)
 
 
-def groups_in(
-    file: bytes, agents: Sequence[AgentLine]
-) -> Iterator[tuple[tuple[GroupKey, ...], Section]]:
-    """Yield each group's keys and lines, in file order (2.1).
-
-    :param agents: the user-agent lines in the file.
-    """
-    section = Section(0, 0, 0)  # the previous section, or the start of the file
-    group_lines: list[AgentLine] = []
-    for line, next_line in zip_longest(agents, agents[1:]):
-        group_lines.append(line)
-        # A user-agent line only starts a new group if it comes after a rule.
-        if next_line is None or _has_rules(file, line.end, next_line.start):
-            # Records that are not rules may come between the user-agent lines.
-            start = group_lines[0].end
-            section = _section(file, start, next_line, counted=section)
-            keys = chain.from_iterable(line_keys(line.token, line.name) for line in group_lines)
-            yield tuple(dict.fromkeys(keys)), section
-            group_lines = []
-
-
 def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Iterator[Section]:
     """Yield the lines of each group that matches a key, merging consecutive groups.
 
-    Each section starts after the last user-agent line before the first rule. That way, it is the
-    same for all crawlers that share the group, so they can share an index.
+    Each section starts after the group's first user-agent line. That way, it is the same for all
+    crawlers that share the group, so they can share an index.
 
     :param agents: the user-agent lines in the file.
     """
+    names = [agent.name if key.whole else agent.token for agent in agents]
     section = Section(0, 0, 0)  # the previous section, or the start of the file
     at = 0
-    while at < len(agents):
-        if not agents[at].has_key(key):
-            at += 1
+    for first, name in enumerate(names):
+        if first < at or name != key.text:
             continue
-        last_above_rules, at = _merge_groups(file, agents, key, at)
-        next_agent = agents[at] if at < len(agents) else None
-        section = _section(file, agents[last_above_rules].end, next_agent, counted=section)
+        # The groups end at the first user-agent line after a rule that is for other crawlers only.
+        at = first + 1
+        while at < len(agents) and (names[at] == name or not _starts_group(file, agents, at)):
+            at += 1
+        first_line = first
+        while not _starts_group(file, agents, first_line):
+            first_line -= 1
+        start = agents[first_line].end
+        end = agents[at].start - 1 if at < len(agents) else len(file)
+        lines_before = section.lines_before + file.count(b"\n", section.start, start)
+        section = Section(start, end, lines_before)
         yield section
 
 
-def _merge_groups(
-    file: bytes, agents: Sequence[AgentLine], key: GroupKey, first: int
-) -> tuple[int, int]:
-    """Find the user-agent lines before and after the rules of consecutive groups for a key.
+def _starts_group(file: bytes, agents: Sequence[AgentLine], at: int) -> bool:
+    """Return whether a user-agent line starts a group, which is the case after a rule (2.1).
 
-    :param first: the index of the first user-agent line that matches the key.
-    :returns: the index of the last user-agent line above the first rule, and the index of the first
-        user-agent line after the merged groups.
+    Records that are not rules may come between the user-agent lines of a group.
     """
-    last_above_rules = first
-    has_rules = False  # whether there is a rule between the lines `first` and `at`
-    for at in range(first + 1, len(agents)):
-        is_selected = agents[at].has_key(key)
-        if is_selected and has_rules:
-            continue  # the groups are merged, whether or not this line starts a new one
-        follows_rule = _has_rules(file, agents[at - 1].end, agents[at].start)
-        if follows_rule and not is_selected:
-            return last_above_rules, at
-        has_rules = has_rules or follows_rule
-        if not has_rules:
-            last_above_rules = at
-    return last_above_rules, len(agents)
+    return at == 0 or _has_rules(file, agents[at - 1].end, agents[at].start)
 
 
 def records_in(
     file: bytes, sections: Iterable[Section], keys: Sequence[str], max_lines: float = math.inf
-) -> Iterator[list[Record]]:
-    """Yield a list for each section, containing its records with any of the given keys.
+) -> Iterator[Record]:
+    """Yield the records in some sections that have any of the given keys.
 
     Record values are decoded as Latin-1.
 
     :param keys: the keys to find, in lowercase.
-    :param max_lines: the maximum number of lines to read in all sections. The remaining lists are
-        empty.
+    :param max_lines: the maximum number of lines to read in all sections.
     """
     # A line that starts with one of the keys: `Crawl-delay: 5`, but also `Crawl-delays: 5`.
     lines = re.compile(rf"\n[ \t]*+(?i:{'|'.join(keys)})[^\n]*+".encode("ascii"))
     read = lru_cache(maxsize=64)(read_line)  # a hostile file may repeat a line that is slow to read
     for start, end, lines_before in sections:
-        records = list[Record]()
         # To number the records, count each newline only once: `line` is the number of the line that
         # ends at the offset `counted_to`.
         line, counted_to = lines_before, start
         for match in lines.finditer(file, start, end):
             max_lines -= 1
             if max_lines < 0:
-                break
+                return
             kind, key, value = read(match[0][1:].decode("latin-1"))
             if kind is LineKind.RECORD and key in keys:
                 line += file.count(b"\n", counted_to, match.end())
                 counted_to = match.end()
-                records.append(Record(key, value, line))
-        yield records
+                yield Record(key, value, line)

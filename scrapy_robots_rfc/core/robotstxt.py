@@ -18,7 +18,6 @@ from scrapy_robots_rfc.core.groups import (
     AgentLine,
     Section,
     agent_lines,
-    groups_in,
     records_in,
     sections_for,
 )
@@ -49,10 +48,8 @@ class RobotsTxt:
     def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
         #: The content of the file, up to the limit.
         self.content: Content = content_of(body, max_size)
-        # These are computed lazily, but not with `cached_property`. Before Python 3.12, all objects
-        # share its lock, so the event loop would wait while a thread reads another file.
+        # These are computed lazily.
         self._agents: list[AgentLine] | None = None
-        self._groups: list[tuple[tuple[GroupKey, ...], Section]] | None = None  # see `groups_in`
         self._tokens: set[str] = set()  # the product tokens in all user-agent lines
         self._names: set[str] | None = None  # the full names in all user-agent lines
         # The rules for a crawler's tokens, and the index for a group. Different tokens may select
@@ -91,26 +88,6 @@ class RobotsTxt:
         if not decision.allowed and target == ROBOTS_TXT:  # no rule can disallow the file itself
             return Decision(True, Reason.ROBOTS_TXT, None, rules.token)
         return decision
-
-    def prepare(self, tokens: str | Sequence[str]) -> None:
-        """Parse everything that later calls with these tokens need. This may take a second.
-
-        This may run in one thread while another thread is using the file with other tokens.
-
-        :param tokens: see `decide`.
-        """
-        self._preferences_for(tokens)
-        for _, _, rules in self._rules_about_use():
-            rules.index.prepare()
-        self._rules_for(tokens).index.prepare()  # comes last, because `prepared` checks this index
-
-    def prepared(self, tokens: tuple[str, ...]) -> bool:
-        """Return whether `prepare` was called for these tokens and its result is still cached.
-
-        :param tokens: see `decide`.
-        """
-        rules = self._rules.get(tokens)
-        return rules is not None and rules.index.prepared
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset:
         """Return the rules for the given tokens, which are cached."""
@@ -153,17 +130,10 @@ class RobotsTxt:
 
     def _agent_lines(self) -> list[AgentLine]:
         """Find the file's user-agent lines, unless they are cached."""
-        agents = self._agents
-        if agents is None:
-            agents = agent_lines(self.content.data)
-            self._tokens = {agent.token for agent in agents}
-            self._agents = agents  # set last, because another thread may check it
-        return agents
-
-    def _group_lines(self) -> list[tuple[tuple[GroupKey, ...], Section]]:
-        if self._groups is None:
-            self._groups = list(groups_in(self.content.data, self._agent_lines()))
-        return self._groups
+        if self._agents is None:
+            self._agents = agent_lines(self.content.data)
+            self._tokens = {agent.token for agent in self._agents}
+        return self._agents
 
     @property
     def starts_with_markup(self) -> bool:
@@ -175,26 +145,10 @@ class RobotsTxt:
         """True if this is a web page rather than a robots.txt file, so everything is allowed."""
         return self.starts_with_markup and not self._agent_lines()
 
-    def _contains_any(self, record_keys: Iterable[str]) -> bool:
+    def contains_any(self, record_keys: Iterable[str]) -> bool:
         """Return whether the file contains any of the keys. This is faster than parsing groups."""
         lower = self.content.data.lower()
         return any(key.encode("ascii") in lower for key in record_keys)
-
-    def records_by_group(
-        self, *record_keys: str
-    ) -> Iterable[tuple[tuple[GroupKey, ...], list[Record]]]:
-        """Return the keys of each group, along with its records that have the given record keys.
-
-        The values of the records are decoded as Latin-1. The result is empty if the file does not
-        contain any of the given keys.
-
-        :param record_keys: keys of records, in lowercase.
-        """
-        if not self._contains_any(record_keys):
-            return ()
-        groups = self._group_lines()
-        records = records_in(self.content.data, (section for _, section in groups), record_keys)
-        return zip((group_keys for group_keys, _ in groups), records, strict=True)
 
     def records_for(
         self, tokens: str | Sequence[str], record_keys: Sequence[str], max_lines: float = math.inf
@@ -203,11 +157,8 @@ class RobotsTxt:
 
         :param tokens: see `decide`.
         """
-        _, key = self.select_group(tokens) or (None, None)
-        sections: list[Section] = []
-        if key is not None and self._contains_any(record_keys):
-            sections = [section for keys, section in self._group_lines() if key in keys]
-        return chain.from_iterable(records_in(self.content.data, sections, record_keys, max_lines))
+        sections = self._rules_for(tokens).index.sections if self.contains_any(record_keys) else ()
+        return records_in(self.content.data, sections, record_keys, max_lines)
 
     def preferences(
         self, url: str | bytes, tokens: str | Sequence[str]
@@ -261,7 +212,7 @@ class RobotsTxt:
             end = agents[0].start - 1 if agents else len(data)
             before_groups = Section(start=0, end=end, lines_before=0)
             # Groups without a Content-Signal inherit the ones before the first group.
-            (default_signals,) = records_in(data, [before_groups], [use.SIGNAL], use.MAX_RECORDS)
+            default_signals = records_in(data, [before_groups], [use.SIGNAL], use.MAX_RECORDS)
             own_records = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
             index.preferences = use.read_records(own_records, default_signals)
         return index.preferences
@@ -270,7 +221,7 @@ class RobotsTxt:
     def sitemaps(self) -> tuple[str, ...]:
         """The values of all Sitemap records in the file, as written."""
         data = self.content.data
-        (records,) = records_in(data, [Section(0, len(data), 0)], ("sitemap", "site-map"))
+        records = records_in(data, [Section(0, len(data), 0)], ("sitemap", "site-map"))
         return tuple(as_text(record.value) for record in records if record.value)
 
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, compress
+from itertools import compress
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.groups import ANY_RULE, FIRST_LETTERS, USUAL_KEY, Section
@@ -33,21 +33,16 @@ _split_at_rules = re.compile(rf"\n{USUAL_KEY}[ \t]*+(/{NORMAL_RUN}|)([^\n]*+)").
 _UNUSUAL_RULE = re.compile(rf"\n(?=[ \t]*+{FIRST_LETTERS})(?!{USUAL_KEY}){ANY_RULE}")
 # A line longer than `MAX_LINE`: `Disallow: /aaaa...`. Group 1 is the part up to the limit.
 _TOO_LONG = re.compile(rf"(\n[^\n]{{{MAX_LINE}}})[^\n]+")
-# A pattern without escapes or `$`: `/a*b`.
-_is_bare = re.compile(f"[*{re.escape(BARE)}]*+").fullmatch
-# Splits a pattern at escapes and special characters: `/a*b$` becomes `/a`, `b` and ``.
-_split_at_special = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]").split
+# Replaces escapes and special characters in patterns, one per line.
+_replace_special = re.compile(f"%[0-9A-Fa-f]{{2}}|[^\n{re.escape(BARE)}]").sub
 
 # Approximate number of bytes to process at a time. Regular expressions hold the GIL, so a larger
 # piece would block the event loop for more than a few milliseconds.
 _PIECE = 65_536
 # With up to this many special rules, we search the target for each literal. With more rules, we
-# look up all substrings of the target instead, and literals have one of these sizes.
+# look up all substrings of the target up to a maximum size instead.
 _MAX_SEARCHES = 96
-_SIZES = (0, 1, 2, 3, 5, 8)
-# If more than this many rules share a literal, `prepare` parses them in advance, because a single
-# target may need all of them.
-_MANY_RULES = 32
+_MAX_SIZE = 8
 # Maximum number of decisions to cache. Caching one for each rule could double the memory used by a
 # file.
 _MAX_DECISIONS = 256
@@ -56,8 +51,8 @@ _AFTER_ALL = "\u0100"
 # A number larger than any line number.
 _MAX_LINES = 1 << 32
 
-# The rank, needle, parsed pattern and original pattern of a special rule.
-_ParsedRule = tuple[int, str, Pattern, str]
+# The rank, needle and pattern of a special rule.
+_RankedRule = tuple[int, str, str]
 
 
 def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
@@ -118,9 +113,8 @@ class RuleIndex:
 
     def __init__(self, file: bytes, sections: Sequence[Section]) -> None:
         self._file = file
-        self._sections = sections
-        #: True once `prepare` has finished, so that every lookup is fast.
-        self.prepared: bool = False
+        #: The lines of the group.
+        self.sections: Sequence[Section] = sections
         #: The group's preferences, or `None` if they have not been read yet.
         self.preferences: Mapping[str, Sequence[PathPreference]] | None = None
         #: Pattern -> the line number of its first Allow rule, or the negated line number of its
@@ -130,9 +124,11 @@ class RuleIndex:
         # For each prefix, the index of the longest other prefix that it starts with.
         self._parents: list[int] = []
         # Literal -> the special rules (see the module docstring) that have this literal. They are
-        # stored as text with one pattern per line, and are parsed once a target contains the
+        # stored as text with one pattern per line, and are ranked once a target contains the
         # literal.
-        self._by_literal: dict[str, str | tuple[_ParsedRule, ...]] = {}
+        self._by_literal: dict[str, str | tuple[_RankedRule, ...]] = {}
+        # Pattern -> its parsed form, for the patterns that were compared with a target.
+        self._parsed: dict[str, Pattern] = {}
         # The sizes of all literals and needles, for looking up a target's substrings. Empty if so
         # few rules are special that searching the target for each literal is faster.
         self._sizes: set[int] = set()
@@ -169,22 +165,20 @@ class RuleIndex:
                 continue
             if best_rank is None:
                 best_rank = self._rank(best)
-            for rank, needle, parsed, pattern in self._rules_of(literal):
+            for rank, needle, pattern in self._rules_of(literal):
                 if rank < best_rank:
                     break  # the remaining rules rank even lower
-                if needle in searched and parsed.matches(target):
+                if needle in searched and self._matches(pattern, target):
                     best, best_rank = pattern, rank
                     break  # the remaining rules rank lower than this one
         return best
 
-    def prepare(self) -> None:
-        """Build the index, and parse all rules whose literal is shared by many rules."""
-        if not self._prefixes:
-            self.build()
-        for literal, rules in self._by_literal.items():
-            if isinstance(rules, str) and rules.count("\n") >= _MANY_RULES:
-                self._parse_rules(literal, rules)
-        self.prepared = True
+    def _matches(self, pattern: str, target: str) -> bool:
+        """Return whether a pattern, which is parsed at its first use, matches a target."""
+        parsed = self._parsed.get(pattern)
+        if parsed is None:
+            parsed = self._parsed[pattern] = parse_pattern(pattern)
+        return parsed.matches(target)
 
     def build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
@@ -192,20 +186,19 @@ class RuleIndex:
         prefixes = ["", *sorted(pattern for pattern in signed_lines if pattern not in special)]
         by_literal = _group_by_literal(special)
         self.signed_lines = signed_lines
+        self._prefixes = prefixes
         self._parents = _parents_of(prefixes)
-        # `_literals_in` needs every needle as a key. A needle that is not a literal has no rules.
-        self._by_literal = {key: "\n".join(patterns) or () for key, patterns in by_literal.items()}
+        # A needle that is not a literal has no rules.
+        self._by_literal = {key: patterns or () for key, patterns in by_literal.items()}
         if len(special) > _MAX_SEARCHES:
             self._sizes = set(map(len, by_literal))
-        # Set this last, because another thread uses the index as soon as it sees prefixes.
-        self._prefixes = prefixes
         return prefixes
 
     def _read_rules(self) -> tuple[dict[str, int], dict[str, None]]:
         """Return `signed_lines`, and the patterns of all special rules in file order."""
         signed_lines: dict[str, int] = {}
         special: dict[str, None] = {}  # a dict, because a set does not keep the order
-        for section in self._sections:
+        for section in self.sections:
             for line_before, text in text_pieces(self._file, section):
                 line = line_before
                 # Take the four parts of one rule at a time: for `Disallow: /a*b # c`, these are the
@@ -242,28 +235,19 @@ class RuleIndex:
         line = self.signed_lines.get(pattern, 0)  # above 0 for Allow
         return (2 * specificity(pattern) + (line > 0)) * _MAX_LINES - abs(line)
 
-    def _rules_of(self, literal: str) -> tuple[_ParsedRule, ...]:
-        """Return the rules that share a literal, most specific first. They are parsed once."""
+    def _rules_of(self, literal: str) -> tuple[_RankedRule, ...]:
+        """Return the rules that share a literal, most specific first. They are ranked once."""
         rules = self._by_literal[literal]
-        return self._parse_rules(literal, rules) if isinstance(rules, str) else rules
-
-    def _parse_rules(self, literal: str, text: str) -> tuple[_ParsedRule, ...]:
-        """Parse and store the rules that share a literal, most specific first."""
-        patterns = text.split("\n")
-        rules: list[_ParsedRule] = []
-        for pattern in patterns:
-            # `_find_special` uses needles to skip most of the rules that share a literal. If there
-            # is only one rule, use its literal, which the target is known to contain.
-            needle = literal if len(patterns) == 1 else _needle(_runs_of(pattern))
-            rules.append((self._rank(pattern), needle, parse_pattern(pattern), pattern))
-        rules.sort(reverse=True)  # by rank, which is never the same for two rules
-        parsed = self._by_literal[literal] = tuple(rules)
-        return parsed
-
-
-def _runs_of(pattern: str) -> list[str]:
-    """Split a pattern into its runs, which every matching target contains. Some may be empty."""
-    return pattern.split("*") if _is_bare(pattern) else _split_at_special(pattern)
+        if not isinstance(rules, str):
+            return rules
+        patterns = rules.split("\n")
+        # `_find_special` uses needles to skip most of the rules that share a literal.
+        needles = map(_needle, _without_special(patterns))
+        ranked = sorted(
+            zip(map(self._rank, patterns), needles, patterns, strict=True), reverse=True
+        )
+        by_rank = self._by_literal[literal] = tuple(ranked)  # no two rules have the same rank
+        return by_rank
 
 
 def _parents_of(prefixes: list[str]) -> list[int]:
@@ -287,51 +271,51 @@ def _parents_of(prefixes: list[str]) -> list[int]:
     return parents
 
 
-def _group_by_literal(patterns: Collection[str]) -> dict[str, list[str]]:
-    """Group the patterns of special rules by literal.
+def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
+    """Group the patterns of special rules by literal, with one pattern per line.
 
     A pattern's literal is its longest run of text without wildcards, because few targets contain
-    it. If there are many patterns, it is the start or end of the pattern's rarest run instead, so
-    that few patterns share a literal.
+    it. If there are many patterns, it is the pattern's needle, or if several rules share the
+    needle, the start or end of the pattern's rarest run, whichever fewer rules share. The result
+    then also contains every needle as a key, because `_literals_in` only finds substrings of the
+    target that are keys.
     """
-    if len(patterns) > _MAX_SEARCHES:
-        return _group_by_rare_literal(patterns)
-    by_literal: dict[str, list[str]] = {}
-    for pattern in patterns:
-        by_literal.setdefault(max(_runs_of(pattern), key=len), []).append(pattern)
+    texts = _without_special(patterns)
+    is_shared = len(patterns) > _MAX_SEARCHES
+    needles = list(map(_needle, texts))
+    by_literal = dict.fromkeys(needles, "") if is_shared else {}
+    sharing, counts = Counter(needles), Counter("*".join(texts).split("*"))
+    groups: dict[str, list[str]] = {}
+    for pattern, text, needle in zip(patterns, texts, needles, strict=False):
+        if is_shared and sharing[needle] == 1:
+            by_literal[needle] = pattern  # faster than a list, and there may be 40,000
+            continue
+        literal = _rarest(text, counts, groups) if is_shared else max(text.split("*"), key=len)
+        groups.setdefault(literal, []).append(pattern)
+    for literal, group in groups.items():
+        single = by_literal.get(literal)
+        by_literal[literal] = "\n".join([single, *group] if single else group)
     return by_literal
 
 
-def _group_by_rare_literal(patterns: Collection[str]) -> dict[str, list[str]]:
-    """Group patterns by the start or end of their rarest run, whichever fewer patterns share.
+def _rarest(text: str, counts: Mapping[str, int], groups: Mapping[str, Sequence[str]]) -> str:
+    """Return the start or end of the rarest run in a pattern, whichever fewer rules share."""
+    rarest_run = min(text.split("*"), key=counts.__getitem__)
+    start, end = rarest_run[:_MAX_SIZE], rarest_run[-_MAX_SIZE:]
+    return end if len(groups.get(end, ())) < len(groups.get(start, ())) else start
 
-    The result also contains every pattern's needle as a key, because `_literals_in` only finds
-    substrings of the target that are keys.
+
+def _without_special(patterns: Iterable[str]) -> list[str]:
+    """Replace everything between runs in each pattern with `*`: `/a%26b*c$` becomes `/a*b*c*`."""
+    return _replace_special("*", "\n".join(patterns)).split("\n")
+
+
+def _needle(text: str) -> str:
+    """Return the end of a pattern's last run, which usually differs between rules.
+
+    :param text: the pattern, as returned by `_without_special`.
     """
-    by_literal: dict[str, list[str]] = {}
-    counts = Counter(chain.from_iterable(map(_runs_of, patterns)))
-    for pattern in patterns:
-        runs = _runs_of(pattern)
-        by_literal.setdefault(_needle(runs), [])  # only add the key
-        rarest_run = min(runs, key=counts.__getitem__)
-        start, end = _ends(rarest_run)
-        end_is_shared_less = len(by_literal.get(end, ())) < len(by_literal.get(start, ()))
-        by_literal.setdefault(end if end_is_shared_less else start, []).append(pattern)
-    return by_literal
-
-
-def _ends(run: str) -> tuple[str, str]:
-    """Return the start and end of a text, using the largest size in `_SIZES` that fits."""
-    size = _SIZES[bisect_right(_SIZES, len(run)) - 1]
-    return run[:size], run[len(run) - size :]
-
-
-def _needle(runs: Sequence[str]) -> str:
-    """Return the end of a pattern, which usually differs between rules with the same literal.
-
-    :param runs: the runs of the pattern. The last one is empty if it ends with a special character.
-    """
-    return _ends(runs[-1] or runs[-2])[1]
+    return text.rstrip("*").rpartition("*")[2][-_MAX_SIZE:]
 
 
 @dataclass(slots=True, eq=False, repr=False)

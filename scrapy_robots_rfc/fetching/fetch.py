@@ -159,20 +159,15 @@ class Fetcher:
             fetch.validity_before = failure.validity
         is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and is_fresh and fetch.can_use(copy):
-            # The fetch was started anyway, because the parsed form of a large file was dropped, or
-            # because this route failed after the file was fetched by another one.
-            robots = self.memory.get(origin)
-            if robots is None:
-                robots = await self._files.prepared_policy(origin, copy)
-                self.memory.put(origin, robots, copy)
-            return robots, False
+            # This route failed after the file was fetched by another one.
+            return self.memory.get(origin), False
         if self._store is None:
             return None, True
         lookup = await self._store.find_entry(origin, copy)
         copy = fetch.copy = lookup.entry
         if copy is not None and lookup.is_fresh and fetch.can_use(copy):
             self._count(stats.CACHE_STORE_HITS)
-            robots = await self._files.prepared_policy(origin, copy)
+            robots = await self._files.read(origin, copy)
             self._report(fetch, robots)
             self.memory.put(origin, robots, copy)
             await self._notify(fetch, robots)
@@ -180,7 +175,7 @@ class Fetcher:
         if copy is not None and lookup.may_fetch and self._store.shared:
             # Until there is a new copy, other workers may request pages at the old copy's interval.
             # So use it for the robots.txt request, too.
-            self._crawl.policy_changed(await self._files.prepared_policy(origin, copy))
+            self._crawl.policy_changed(await self._files.read(origin, copy))
         # A fresh copy that doesn't apply to this route must not keep the file from being requested.
         # The store doesn't lock the file then, which isn't needed for a single route.
         return None, lookup.may_fetch or lookup.is_fresh
@@ -269,7 +264,7 @@ class Fetcher:
         """Return the new policy, the result of the attempt, and the delays before any retries."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
-        robots = await self._files.prepared_policy(fetch.origin, entry)
+        robots = await self._files.read(fetch.origin, entry)
         if isinstance(access, Successful) and robots.file is None:
             # ROBOTSTXT_PARSER failed, and would fail again in a retry (`hopeless`). Don't store
             # that, since other crawls may use another parser.
@@ -349,7 +344,7 @@ class Fetcher:
     async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
         """Report that the machine has run out of a resource, which isn't the site's fault."""
         entry = self._entry_after(fetch, fetched)
-        robots = await self._files.prepared_policy(fetch.origin, entry)
+        robots = await self._files.read(fetch.origin, entry)
         self._report(fetch, robots, fetched.access, (pause,))
 
     def _report(

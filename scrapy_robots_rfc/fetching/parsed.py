@@ -19,11 +19,12 @@ from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.policy.pacing import (
     KEYS,
+    MAX_RECORDS,
     Bound,
     CrawlDelayOver,
     Pace,
+    pace_of,
     pace_of_number,
-    paces_of,
 )
 from scrapy_robots_rfc.settings import Settings
 
@@ -40,23 +41,21 @@ class ParsedRobots:
     :param has_crawl_delay: True if the parser has its own `crawl_delay()`, which is used instead of
         the file's records.
     :param size: the file size in bytes.
-    :param large: True if our parser prepares it on a thread, because the first decisions are slow.
     :param digest: ``sha256:`` and the digest of the bytes used, or an empty string if the crawl has
         neither a report nor an archive.
-    :param unpaced: True if we know that no group requests an interval.
+    :param unpaced: True if we know that the file contains no records about intervals.
     """
 
     parser: Any
     robots: RobotsTxt | None
     has_crawl_delay: bool = False
     size: int = 0
-    large: bool = False
     digest: str = ""
     unpaced: bool = False
     # Parser errors that were already logged.
     _logged: frozenset[str] = frozenset()
-    # Each group's pace according to our parser, or `None` if it hasn't been needed yet.
-    _paces: dict[GroupKey, Pace] | None = None
+    # The pace of each group that has been needed, according to our parser.
+    _paces: dict[GroupKey, Pace | None] | None = None
 
     def decide(self, url: str, agent: Agent) -> Decision:
         """Return the parser's decision (RFC 9309, 2.2 for our own parser). Never raises.
@@ -75,20 +74,6 @@ class ParsedRobots:
             self._log_once("%s.allowed() failed, so the page is disallowed", error)
             return Decision(False, Reason.PARSER)
 
-    def prepare(self, agent: Agent) -> None:
-        """Do the work that would otherwise make an agent's first decisions slow with our parser.
-
-        May be called from any thread.
-        """
-        if self.robots is not None:
-            if not self.has_crawl_delay:
-                self.pace(agent)  # keeps the paces of all groups for later calls
-            self.robots.prepare(agent.tokens)  # last, because this marks the file as prepared
-
-    def needs_thread(self, agent: Agent) -> bool:
-        """Return whether the file is large and hasn't been prepared for an agent."""
-        return self.large and self.robots is not None and not self.robots.prepared(agent.tokens)
-
     def crawl_delay(self, agent: Agent) -> float | None:
         """Return the Crawl-delay in seconds, from our own or a third-party parser."""
         if self.robots is not None and not self.has_crawl_delay:
@@ -106,15 +91,15 @@ class ParsedRobots:
                 self._log_once("%s.crawl_delay() failed, so its interval is ignored", error)
                 return None
         if self._paces is None:
-            # Do this for all agents at once. A hostile file takes a third of a second, which would
-            # otherwise block the event loop once per agent.
-            self._paces = paces_of(self.robots.records_by_group(*KEYS))
-            self.unpaced = not self._paces
-        token_and_group = self.robots.select_group(agent.tokens) if self._paces else None
-        if token_and_group is None:
+            self._paces = {}
+            self.unpaced = not self.robots.contains_any(KEYS)
+        _, group = (not self.unpaced and self.robots.select_group(agent.tokens)) or (None, None)
+        if group is None:
             return None
-        _, group = token_and_group
-        return self._paces.get(group)
+        if group not in self._paces:
+            records = self.robots.records_for(agent.tokens, KEYS, MAX_RECORDS)
+            self._paces[group] = pace_of(records)
+        return self._paces[group]
 
     def _log_once(self, text: str, error: Exception) -> None:
         if text not in self._logged:

@@ -9,11 +9,9 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc._runtime import Runtime, Threads
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.memory import LARGE
-from scrapy_robots_rfc.core.agents import NO_AGENT, Agent
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.errors import error_of_component
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
@@ -24,14 +22,14 @@ from scrapy_robots_rfc.settings import PARSER_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Seconds to wait for the thread. A file takes up to a second, but many may be queued.
-_PATIENCE = 60.0
+#: Size in bytes above which a file counts as large. Smaller ones take up to 5 ms.
+LARGE = 16 * 1024
 
 
 class FileReader:
     """Parses a crawl's files using ROBOTSTXT_PARSER.
 
-    :param agent: returns the crawl's own agent, which large files are prepared for.
+    :param agent: returns the crawl's own agent.
     :raises SettingError: if the parser cannot be loaded or created, or is not a parser.
     """
 
@@ -39,7 +37,8 @@ class FileReader:
         self._crawler = crawler
         self._settings = settings
         self._agent = agent
-        self._threads = Threads(1, Runtime(), "robots.txt parser")
+        self._runtime = Runtime()
+        self._has_read = False  # whether a large file was read in this iteration of the event loop
         self._failures = set[str]()  # exception names that were already logged
         # Otherwise our parser would warn that it is used without the middleware.
         checked_crawlers.add(crawler)
@@ -81,8 +80,7 @@ class FileReader:
             parser.robots = gemini
         # A subclass of our parser may only override `crawl_delay`.
         has_crawl_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
-        is_large = size > LARGE
-        return ParsedRobots(parser, parser.robots, has_crawl_delay, size, is_large, digest)
+        return ParsedRobots(parser, parser.robots, has_crawl_delay, size, digest)
 
     def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
         """Create an origin's policy from a cache entry, parsing its file."""
@@ -113,36 +111,25 @@ class FileReader:
             entry.for_all_routes,
         )
 
-    async def prepared_policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
-        """Create an origin's policy, and prepare a large file for the crawl's own agent.
+    async def read(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
+        """Create an origin's policy, and index a large file for the crawl's own agent.
 
-        Otherwise a site's first page could block the event loop for a second.
+        A hostile file may block the event loop for 100 ms. Let it run between two large files.
         """
+        if len(entry.body or b"") <= LARGE:
+            return self.policy(origin, entry)
+        while self._has_read:
+            await self._runtime.sleep(0)
+        self._has_read = True
+        self._runtime.call_later(0, self._allow_next)
         robots = self.policy(origin, entry)
-        file = robots.file
-        if file is not None and file.large:
-            try:
-                agent = self._agent()
-            except Exception:  # noqa: BLE001 - raised again when a page is checked
-                agent = NO_AGENT
-            await self.prepare(file, agent)
+        if robots.robots is not None:
+            with contextlib.suppress(Exception):  # raised again when a page is checked
+                robots.decide(origin.robots_url)
         return robots
 
-    async def prepare(self, file: ParsedRobots, agent: Agent) -> None:
-        """Prepare a large file for an agent on a thread, unless the crawl is closing."""
-
-        def prepare_if_needed() -> None:
-            # The file may have been prepared for another request in the meantime.
-            if file.needs_thread(agent) and not _scrapy.is_closing(self._crawler):
-                file.prepare(agent)
-
-        # If this takes too long, the thread continues, and requests that need the file wait again.
-        with contextlib.suppress(TimeoutError):
-            await self._threads.call(prepare_if_needed, limit=_PATIENCE)
-
-    def stop(self) -> None:
-        """Stop the thread."""
-        self._threads.stop()
+    def _allow_next(self) -> None:
+        self._has_read = False
 
 
 def gemini_file(body: bytes, settings: Settings, scheme: str) -> RobotsTxt | None:

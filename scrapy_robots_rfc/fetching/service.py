@@ -222,14 +222,11 @@ class RobotsService:
 
     def tick(self) -> None:
         """Interrupt attempts that take too long, or all of them when the crawl ends."""
-        if _scrapy.is_closing(self._crawler):
-            self.files.stop()
         self.pending.tick()
 
     async def close(self) -> None:
         """Cancel all fetches, and close the store after waiting up to a second for its calls."""
         self.pending.cancel_all()
-        self.files.stop()
         if self.store is not None:
             await self.store.close()
 

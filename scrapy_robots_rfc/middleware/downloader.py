@@ -20,13 +20,12 @@ from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
-from scrapy_robots_rfc._scrapy import is_closing
 from scrapy_robots_rfc.core.agents import NO_AGENT, Agent
 from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import MARK
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
@@ -216,9 +215,6 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def _judge(self, request: Request, robots: OriginPolicy) -> _Result:
         """Judge a request. If it is allowed, let it through when its site's turn comes."""
         agent = self.user_agents.of(request)
-        file = robots.file
-        if file is not None and file.needs_thread(agent):  # a verdict would block the event loop
-            return self._wait_for_thread(request, robots, file, agent)
         decision, reason = robots.verdict(request.url, agent, self._settings)
         may_be_sent = reason is None or self._settings.dry_run
         if may_be_sent and not self._throttle.admit(request, robots, agent):
@@ -240,15 +236,6 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._progress.waiting.pop(request, None)
         if robots is None:  # the spider is closing
             return self._return_or_fail(request, undecided_error(origin))
-        return await _result_of(self._judge(request, robots))
-
-    async def _wait_for_thread(
-        self, request: Request, robots: OriginPolicy, file: ParsedRobots, agent: Agent
-    ) -> Request | None:
-        """Wait until a large file is prepared for a request's agent, then judge the request."""
-        await self.service.files.prepare(file, agent)
-        if file.needs_thread(agent) and is_closing(self._crawler):  # it was not prepared
-            return self._return_or_fail(request, undecided_error(robots.origin))
         return await _result_of(self._judge(request, robots))
 
     async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:

@@ -16,11 +16,10 @@ from scrapy.http import Response
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc._scrapy import is_closing
-from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.decision import Decision, Refusal
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import shorten
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION, Enforcement, unreachable
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
@@ -109,7 +108,7 @@ class FinalUrls:
         :raises IgnoreRequest: if the URL is disallowed, or its robots.txt doesn't arrive in time.
         """
         agent = self._middleware.user_agents.of(request)
-        robots = await self._robots_for(origin, request, agent)
+        robots = self._middleware.known(origin, request) or await self._fetch(origin, request)
         if robots is None and is_closing(self._crawler):
             self._count(stats.UNDECIDED)
             raise undecided_error(origin)
@@ -122,31 +121,8 @@ class FinalUrls:
                 self._refuse(request, response.url, decision, why, robots)
         return response  # allowed, or this is a dry run
 
-    async def _robots_for(
-        self, origin: Origin, request: Request, agent: Agent
-    ) -> OriginPolicy | None:
-        """Fetch an origin's robots.txt if needed, or return `None` if that takes too long."""
-        robots = self._middleware.known(origin, request)
-        if robots is None:
-            fetch = self._middleware.service.fetch_for(origin, request)
-            robots = await self._in_time(fetch, origin)
-        file = None if robots is None else robots.file
-        if robots is None or file is None or not file.needs_thread(agent):
-            return robots
-        # A large file has to be prepared first, because a verdict would block the event loop.
-        return await self._in_time(self._prepare(robots, file, agent), origin)
-
-    async def _prepare(
-        self, robots: OriginPolicy, file: ParsedRobots, agent: Agent
-    ) -> OriginPolicy | None:
-        """Prepare a large file for an agent, or return `None` if that takes too long."""
-        await self._middleware.service.files.prepare(file, agent)
-        return None if file.needs_thread(agent) else robots
-
-    async def _in_time(
-        self, policy: Coroutine[Any, Any, OriginPolicy | None], origin: Origin
-    ) -> OriginPolicy | None:
-        """Wait for an origin's policy, or return `None` after `FETCH_TIME` seconds.
+    async def _fetch(self, origin: Origin, request: Request) -> OriginPolicy | None:
+        """Fetch an origin's robots.txt, or return `None` if that takes too long.
 
         If an attempt to fetch the robots.txt fails, don't wait for the retries, which would take
         too long. Return the policy that applies until then.
@@ -159,7 +135,7 @@ class FinalUrls:
                 result.resolve(robots)
 
         async def wait() -> None:
-            result.resolve(await policy)
+            result.resolve(await self._middleware.service.fetch_for(origin, request))
 
         # Signals hold weak references, so this is disconnected when the coroutine ends.
         self._crawler.signals.connect(stop_after_failure, signals.robots_attempted)

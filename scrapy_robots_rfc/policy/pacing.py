@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from datetime import time
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.extensions import VisitTime, parse_delay, parse_rate
 from scrapy_robots_rfc.core.lines import Record
 
 #: The keys of records that `pace_of` supports.
 KEYS = ("crawl-delay", "request-rate")
+#: Maximum number of these records to read for a group. A hostile file may contain 30,000.
+MAX_RECORDS = 1_000
 
 # Maximum number of time windows per file, because every request checks all of them. Real files
 # contain one or two.
@@ -55,11 +56,6 @@ class Pace(NamedTuple):
     """
 
     bounds: tuple[Bound, ...]
-
-    def merged_with(self, other: "Pace") -> "Pace":
-        """Return a pace that combines the bounds of both."""
-        # There is always at least one bound, so `self` is never returned.
-        return _pace_from((*self.bounds, *other.bounds)) or self
 
     def bound(self, utc: time) -> Bound | None:
         """Return the largest bound that applies at a time of day, or `None` if there is none."""
@@ -101,24 +97,6 @@ def _bound_of(record: Record) -> Bound | None:
     hours = "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"
     value = f"{rate.requests}/{rate.seconds:g} s{hours}"
     return Bound(rate.interval, f"Request-rate {value} {place}", window)
-
-
-def paces_of(
-    groups: Iterable[tuple[Iterable[GroupKey], Iterable[Record]]],
-) -> dict[GroupKey, Pace]:
-    """Return the pace for each key, combining groups that share a key (2.2.1).
-
-    :param groups: the keys of each group, together with its records.
-    """
-    paces: dict[GroupKey, Pace] = {}
-    for keys, records in groups:
-        pace = pace_of(records)
-        if pace is None:
-            continue
-        for key in keys:
-            known = paces.get(key)
-            paces[key] = pace if known is None else known.merged_with(pace)
-    return paces
 
 
 def _pace_from(bounds: Iterable[Bound]) -> Pace | None:

@@ -249,23 +249,12 @@ def test_bytes_of_an_origin() -> None:
     assert allocated() - before < 1000 * min(module.ENTRY_OVERHEAD + size, 2560)
 
 
-def test_large_file_is_not_parsed_while_a_page_waits() -> None:
-    """A large file that is no longer parsed has to be parsed elsewhere; its entry remains."""
-    crawl = Crawl(100, parsed=1)
-    value = crawl.fetch(1, RULES + b"#" * module.LARGE)
-    assert crawl.memory.get(origin(1)) is value
-    crawl.fetch(2)
-    assert crawl.memory.get(origin(1)) is None
-    assert crawl.memory.entry(origin(1)) == value.entry
-    assert crawl.counts == {}
-
-
 def test_hostile_files_in_turn_are_parsed_once() -> None:
     """Four hostile files of 512,000 bytes stay parsed while their origins are used in turn."""
     crawl = Crawl(100)
     body = hostile("wildcards", 511_000)
     for number in range(4):
-        crawl.fetch(number, body).file.prepare(AGENT)
+        crawl.fetch(number, body).file.decide("https://a.example/", AGENT)
     for turn in range(12):
         value = crawl.memory.get(origin(turn % 4))
         assert value is not None

@@ -64,16 +64,6 @@ def test_the_most_restrictive_purpose_decides() -> None:
     assert decided("/all", "archiver", "researcher") == (False, 3)  # no group for researchers
 
 
-def test_a_file_that_is_prepared_has_all_purposes_read() -> None:
-    """In a prepared file, no verdict for several purposes takes long."""
-    file, tokens = GeminiFile(FILE), ("foobot", "archiver", "indexer")
-    assert not file.prepared(tokens)
-    file.prepare(tokens)
-    assert file.prepared(tokens)
-    assert file.prepared(("foobot", "archiver"))
-    assert file.prepared(("foobot", "indexer"))
-
-
 def test_an_own_name_comes_before_purposes() -> None:
     """A group for the crawler itself decides alone."""
     file = GeminiFile(FILE + b"\nUser-agent: foobot\nDisallow: /foo\n")

@@ -1,10 +1,9 @@
-"""Large groups are read in pieces, because no other thread runs during a regular expression."""
+"""Large groups are read in pieces, whose lines keep their numbers."""
 
 from __future__ import annotations
 
 import random
 import re
-from itertools import permutations
 
 import pytest
 
@@ -13,7 +12,6 @@ from scrapy_robots_rfc.core.findings import explain
 from scrapy_robots_rfc.core.groups import Section, agent_lines, sections_for
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import text_pieces
-from tests.support.memory import growth
 
 _PIECE = 65_536  # maximum bytes of a text
 
@@ -61,14 +59,11 @@ def test_a_longer_line_is_a_text_of_its_own() -> None:
     assert texts == [(0, "\n# x"), (1, "\n" + "a" * 16_664), (2, "\nAllow: /")]
 
 
-@pytest.mark.parametrize("prepared", [False, True])
-def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
+def test_verdicts_of_a_file_of_many_pieces() -> None:
     """The deciding rule and its line are the same as if the file is read line by line."""
     rules = _lines(3, 10, 150_000)
     body = b"User-agent: other" + _lines(2, 10, 150_000) + b"\nUser-agent: *" + rules
     robots = RobotsTxt.parse(body)
-    if prepared:
-        robots.prepare("*")
     chosen = random.Random(4)
     numbers = [
         *chosen.sample(re.findall(r"/(\d+)", rules.decode()), 8),
@@ -77,18 +72,6 @@ def test_verdicts_of_a_file_of_many_pieces(prepared: bool) -> None:
     for target in [f"/{number}{end}" for number in numbers for end in ("", "x")]:
         matching = explain(robots, target, []).matches
         assert robots.decide(target, "*").rule == (matching[0] if matching else None)
-
-
-def test_rules_of_a_literal_that_many_share_are_parsed_beforehand() -> None:
-    """In a prepared file, a verdict parses few rules, even if 720 rules share a literal, and little
-    memory is used.
-    """
-    orders = [f"Disallow: /*{'*'.join(order)}$\n" for order in permutations("bcdefg")]
-    robots = RobotsTxt.parse(b"User-agent: *\n" + "".join(orders).encode())
-    robots.prepare("*")
-    (taken,) = growth(lambda _: robots.decide("/xbxcxdxexfxg", "*"), 1)
-    assert not robots.decide("/xbxcxdxexfxg", "*").allowed
-    assert taken < 10_000
 
 
 def test_consecutive_groups_of_a_crawler_are_read_at_once() -> None:

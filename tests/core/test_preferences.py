@@ -80,11 +80,11 @@ def test_most_lines_that_look_like_records() -> None:
     )
 
 
-def test_a_file_that_was_prepared_has_its_records_read() -> None:
-    """In a prepared file, no verdict on use takes long, even if the group is in 20,000 places."""
+def test_records_are_read_once() -> None:
+    """No later verdict on use takes long, even if the group is in 20,000 places."""
     first = b"User-agent: *\nContent-Usage: search=n\nAllow: /\n"
     robots = RobotsTxt.parse(first + b"user-agent:*\nallow:/\n" * 20_000)
-    robots.prepare(("foobot",))
+    robots.preferences("/", ("foobot",))
     steps = 0
 
     def count(*_: object) -> None:

@@ -11,6 +11,7 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.findings import Group, groups_of, records_of
 from scrapy_robots_rfc.core.lines import Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.ruleset import RuleIndex
 from tests.support.memory import growth
 
 if TYPE_CHECKING:
@@ -71,14 +72,14 @@ def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
     assert robots.crawl_delay(["Other"]) is None
 
 
-def test_records_by_group(robots: RobotsTxt) -> None:
-    """Each group has its names and its records."""
-    found = [
-        ([key.text for key in keys if not key.whole], [record.value for record in records])
-        for keys, records in robots.records_by_group("request-rate", "visit-time")
-    ]
-    assert found == [(["foo", "bar"], []), (["*"], ["1/5", "1/20", "0600-0845"]), (["foo"], [])]
-    assert list(robots.records_by_group("noindex")) == []
+def test_records_for_a_crawler(robots: RobotsTxt) -> None:
+    """A crawler gets the records of its own group, up to a number of lines."""
+    keys = ("request-rate", "visit-time")
+    assert list(robots.records_for("foo", keys)) == []
+    values = [record.value for record in robots.records_for("other", keys)]
+    assert values == ["1/5", "1/20", "0600-0845"]
+    assert [record.value for record in robots.records_for("other", keys, 2)] == values[:2]
+    assert list(robots.records_for("other", ["noindex"])) == []
 
 
 def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
@@ -101,26 +102,37 @@ def assert_bounded(body: bytes, ask: Callable[[RobotsTxt, int], None]) -> None:
     assert max(others) <= 1.1 * first
 
 
-def test_many_identifications_do_not_have_it_read_again() -> None:
-    """Crawlers with the same group share its rules, which are read once."""
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[RuleIndex]:
+    """The indexes that were built."""
+    found: list[RuleIndex] = []
+    build = RuleIndex.build
+
+    def noted(index: RuleIndex) -> list[str]:
+        found.append(index)
+        return build(index)
+
+    monkeypatch.setattr(RuleIndex, "build", noted)
+    return found
+
+
+def test_many_identifications_do_not_have_it_read_again(built: list[RuleIndex]) -> None:
+    """Crawlers with the same group share its rules, which are read once for 64 of them."""
     robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
-    robots.prepare(("Bot",))
-    for number in [*range(65)] * 3:
-        tokens = (f"Bot{'x' * number}",)
-        assert robots.decide("/x", tokens).allowed
-        assert robots.prepared(tokens)
+    for number in [*range(64)] * 3:
+        assert robots.decide("/x", (f"Bot{'x' * number}",)).allowed
+    assert len(built) == 1
 
 
-def test_tokens_of_one_group_share_its_index() -> None:
+def test_tokens_of_one_group_share_its_index(built: list[RuleIndex]) -> None:
     """The rules of a group for many crawlers are indexed once."""
     names = [f"bot{'x' * number}" for number in range(40)]
     named = "".join(f"User-agent: {name}\n" for name in names)
     robots = RobotsTxt.parse(f"{named}Disallow: /x\nUser-agent: *\nAllow: /".encode())
-    robots.prepare((names[0],))
     for name in names:
         decision = robots.decide("/x", (name,))
         assert (decision.allowed, decision.token) == (False, name)
-        assert robots.prepared((name,))
+    assert len(built) == 1
 
 
 def test_many_spellings_do_not_make_it_grow() -> None:
@@ -155,7 +167,6 @@ def test_control_characters_do_not_reach_a_log_line() -> None:
 def test_a_plain_rule_has_the_number_of_its_first_line(lines: list[str], line: int) -> None:
     """If a rule is repeated, the first line is named."""
     robots = RobotsTxt.parse("\n".join(["User-agent: *", *lines, ""]).encode())
-    robots.prepare("*")
     assert robots.decide("/a", "*").rule == Rule(RuleKind.DISALLOW, "/", line)
 
 

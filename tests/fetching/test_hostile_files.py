@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.core.findings import explain, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.policy import pacing
@@ -42,10 +43,8 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_records_of_pace_are_read_once_for_all_agents(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each record is read once, before the first page, for any number of agents."""
+def test_records_of_pace_are_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of a group are read once, and no others."""
     read: list[str] = []
 
     def noted(parse: Callable[[str], object], value: str) -> object:
@@ -55,11 +54,22 @@ def test_records_of_pace_are_read_once_for_all_agents(
     for kind in ("parse_delay", "parse_rate"):
         monkeypatch.setattr(pacing, kind, partial(noted, getattr(pacing, kind)))
     file = ParsedRobots(None, RobotsTxt.parse(FILES[name].encode()))
-    file.prepare(AGENTS[0])
-    assert len(read) == LINES
-    for _ in range(2):
-        assert None not in [file.pace(agent) for agent in AGENTS]
-    assert len(read) == LINES
+    assert file.pace(AGENTS[0]) is not None
+    assert len(read) == (LINES // 40 if name == "many groups of each" else LINES)
+    assert None not in [file.pace(agent) for agent in AGENTS]
+    count = len(read)
+    assert None not in [file.pace(agent) for agent in AGENTS]
+    assert len(read) == count
+
+
+def test_pace_of_very_many_records() -> None:
+    """The first thousand records of a group count."""
+    delays = "".join(f"Crawl-delay: {number}\n" for number in range(1, 1_100))
+    file = ParsedRobots(None, RobotsTxt.parse(f"User-agent: *\n{delays}".encode()))
+    assert file.crawl_delay(AGENTS[0]) == 1_099.0
+    found = file.pace(AGENTS[0])
+    assert found is not None
+    assert found.bounds[0].seconds == 1_000.0
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -68,8 +78,10 @@ def test_pace_of_each_agent(name: str) -> None:
     robots = RobotsTxt.parse(FILES[name].encode())
     file = ParsedRobots(None, robots)
     for agent in AGENTS:
-        chosen = robots.select_group(agent.tokens)
-        assert chosen is not None
-        groups = robots.records_by_group(*pacing.KEYS)
-        own = [record for keys, records in groups if chosen[1] in keys for record in records]
+        own = [
+            record
+            for group in explain(robots, "/", agent.tokens).groups
+            for record in records_of(robots)
+            if record.key in pacing.KEYS and group.line < record.line <= group.last
+        ]
         assert file.pace(agent) == pacing.pace_of(own)

@@ -1,51 +1,40 @@
-"""Large files are parsed on a thread, with the same verdicts as small ones."""
+"""Large files have the same verdicts as small ones, and block the event loop once."""
 
 from __future__ import annotations
 
 import sys
-import threading
-from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
+from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.cache.entry import CacheEntry
-from scrapy_robots_rfc.cache.memory import LARGE, MAX_PARSED
-from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.core.agents import NO_AGENT, Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.ruleset import RuleIndex
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-from tests.support.crawling import close_when, crawl
-from tests.support.policies import origin, policy
+from scrapy_robots_rfc.fetching.reader import LARGE, FileReader
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.settings import read_settings
+from tests.support.crawling import crawl
+from tests.support.entries import made
+from tests.support.hostile_files import LINES, hostile
+from tests.support.policies import origin
+from tests.support.running import under_the_reactor
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from scrapy.crawler import Crawler
-
     from scrapy_robots_rfc import RobotsService
     from tests.support.service_crawls import Clock
 
 RULES = "User-agent: *\n" + "Disallow: /other\n" * (LARGE // 17) + "Disallow: /x\n"
 DAY = 86_400.0
-
-
-@pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each file was read on another thread than the event loop."""
-    found: list[bool] = []
-    prepare, here = RobotsTxt.prepare, threading.get_ident()
-
-    def noted(robots: RobotsTxt, tokens: Any) -> None:
-        found.append(threading.get_ident() != here)
-        prepare(robots, tokens)
-
-    monkeypatch.setattr(RobotsTxt, "prepare", noted)
-    return found
+AGENT = Agent(("abot",), "abot")
 
 
 async def verdicts(service: RobotsService, site: Site) -> list[bool]:
@@ -56,151 +45,92 @@ async def verdicts(service: RobotsService, site: Site) -> list[bool]:
     ]
 
 
-@pytest.mark.reactor
 @ensureDeferred
-async def test_large_file_is_parsed_on_a_thread(site: Site, elsewhere: list[bool]) -> None:
-    """A large file is read on a thread before its first verdict."""
+async def test_verdicts_of_a_large_file(site: Site, clock: Clock) -> None:
+    """A large file is obeyed, and after a failed refresh the earlier copy is (2.4)."""
     site.replies["/robots.txt"] = robots(RULES)
 
     async def script(service: RobotsService) -> None:
         assert await verdicts(service, site) == [False, True, False]
-
-    await run(script)
-    assert elsewhere == [True]
-
-
-@ensureDeferred
-async def test_small_file_is_parsed_at_once(site: Site, elsewhere: list[bool]) -> None:
-    """A small file is read at once, since a thread would take longer."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
-
-    async def script(service: RobotsService) -> None:
-        assert await verdicts(service, site) == [False, True, False]
-
-    await run(script)
-    assert elsewhere == []
-
-
-@ensureDeferred
-async def test_large_file_that_is_parsed_again(site: Site, elsewhere: list[bool]) -> None:
-    """A large file is parsed again on a thread, without another fetch."""
-    site.replies["/robots.txt"] = robots(RULES)
-    known = policy("503")
-    entry = CacheEntry(known.validity, 503, "503", 0.0)
-
-    async def script(service: RobotsService) -> None:
-        for _ in range(2):
-            assert await verdicts(service, site) == [False, True, False]
-            for number in range(MAX_PARSED):  # no other file stays parsed
-                service.memory.put(origin(f"{number}.example"), known, entry)
-
-    await run(script)
-    assert site.fetches == 1
-    assert elsewhere == [True] * 2
-
-
-@ensureDeferred
-async def test_large_file_whose_refresh_fails(
-    site: Site, clock: Clock, elsewhere: list[bool]
-) -> None:
-    """After a failed refresh, the earlier copy is parsed on a thread, too (2.4)."""
-    site.replies["/robots.txt"] = robots(RULES)
-
-    async def script(service: RobotsService) -> None:
-        await verdicts(service, site)
         site.replies["/robots.txt"] = Reply(500)
         clock.now += DAY
         assert await verdicts(service, site) == [False, True, False]
         assert (await service.robots(site.url("/x"))).stale
 
     await run(script)
-    assert elsewhere == [True] * 2
-
-
-def by(agent: str, url: str) -> Request:
-    """Return a request with its own product token."""
-    return Request(url, meta={"robotstxt_user_agent": agent})
-
-
-def short(outcomes: dict[str, int | BaseException]) -> dict[str, object]:
-    """Return the status, or the name of the exception, by path."""
-    found = {url.rpartition("/")[2]: outcome for url, outcome in outcomes.items()}
-    return {
-        path: what if isinstance(what, int) else type(what).__name__ for path, what in found.items()
-    }
-
-
-GROUPS = "".join(f"User-agent: bot{name}\nDisallow: /{name}\n" for name in "abc") + RULES
 
 
 @ensureDeferred
-async def test_each_product_token_has_it_read_on_the_thread(
-    site: Site, elsewhere: list[bool]
-) -> None:
-    """The pages of a new product token wait for the thread, which reads the file once for it."""
-    site.replies["/robots.txt"] = robots(GROUPS)
-    requests = [
-        by(f"bot{name}", site.url(f"/{path}{name}")) for name in "abc" for path in ("a", "b", "c")
-    ]
-    result = await crawl(requests)
-    expected = {
-        path + name: "RobotsDisallowed" if path == name else 200 for name in "abc" for path in "abc"
-    }
-    assert short(result.outcomes) == expected
+async def test_each_product_token_has_its_own_rules(site: Site) -> None:
+    """The pages of each product token are judged by its own group of a large file."""
+    groups = "".join(f"User-agent: bot{name}\nDisallow: /{name}\n" for name in "abc") + RULES
+    site.replies["/robots.txt"] = robots(groups)
+    pages = {(path, name): site.url(f"/{path}{name}") for name in "abc" for path in "abc"}
+    result = await crawl(
+        Request(page, meta={"robotstxt_user_agent": f"bot{name}"})
+        for (_, name), page in pages.items()
+    )
+    dropped = {key for key, page in pages.items() if result.outcomes[page] != 200}
+    assert dropped == {(name, name) for name in "abc"}
     assert site.fetches == 1
-    assert elsewhere == [True] * 4  # the crawl's own token has it read first
 
 
 @pytest.mark.reactor
-@ensureDeferred
-async def test_spider_that_is_closed_during_parsing(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When the spider closes, the thread reads no further file, and waiting requests go back to the
-    scheduler.
-    """
-    site.replies["/robots.txt"] = robots(GROUPS)
-    begun, closing, prepare = threading.Event(), threading.Event(), RobotsTxt.prepare
-    read: list[RobotsTxt] = []
+@under_the_reactor
+async def test_event_loop_runs_between_two_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several large files that arrive together, the event loop reads one at a time."""
+    runtime, turn, turns, build = Runtime(), 0, list[int](), RuleIndex.build
 
-    def slow(robots: RobotsTxt, tokens: Any) -> None:
-        if read:  # the file is read for the agent of the crawl when it is fetched
-            begun.set()
-            assert closing.wait(60)
-        read.append(robots)
-        prepare(robots, tokens)
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+        timer = runtime.call_later(0, count)
+        if len(turns) == 3:
+            timer.cancel()
 
-    def is_begun(_: Crawler) -> bool:
-        if begun.is_set():
-            Runtime().call_later(0, closing.set)  # once `close_when` has closed the spider
-        return begun.is_set()
+    def noted(index: RuleIndex) -> list[str]:
+        turns.append(turn)
+        return build(index)
 
-    monkeypatch.setattr(RobotsTxt, "prepare", slow)
-    result = await crawl(
-        [by(f"bot{name}", site.url(f"/x{name}")) for name in "abc"], prepare=close_when(is_begun)
-    )
-    assert [*result.outcomes.values()] == [200]  # the page whose file was being read
-    assert (result.stat("undecided"), result.stat("allowed"), len(site.pages)) == (2, 1, 1)
+    monkeypatch.setattr(RuleIndex, "build", noted)
+    crawler = get_crawler()
+    reader = FileReader(crawler, read_settings(crawler.settings), lambda: NO_AGENT)
+    entry = made(Outcome.SUCCESSFUL, 200, "200", 0.0, DAY, 0.0, body=RULES.encode())
+
+    async def read(host: str) -> None:
+        await reader.read(origin(host), entry)
+
+    count()
+    for host in ("a", "b"):
+        runtime.spawn(read(host))
+    await reader.read(origin("c"), entry)
+    while len(turns) < 3:
+        await runtime.sleep(0)
+    assert len(set(turns)) == 3
 
 
-def test_unread_until_all_is_read() -> None:
-    """While the thread reads a file, no page is judged on the event loop."""
-    rules = "".join(f"Disallow: /*{'*'.join(letters)}\n" for letters in permutations("abcdefg"))
-    body = f"User-agent: *\nCrawl-delay: 1\n{rules}".encode()
-    file = ParsedRobots(None, RobotsTxt.parse(body), size=len(body), large=True)
-    agent = Agent(("abot",), "abot")
-    steps: list[str] = []
+def calls_during(file: ParsedRobots, url: str) -> int:
+    """Return the number of functions called for a verdict and the interval."""
+    calls = 0
 
-    def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and "scrapy_robots_rfc" in frame.f_code.co_filename:
-            steps.append(frame.f_code.co_name)
-            assert file.needs_thread(agent)
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
 
-    sys.setprofile(look)
+    sys.setprofile(count)
     try:
-        file.prepare(agent)
+        file.decide(url, AGENT)
+        file.pace(AGENT)
     finally:
         sys.setprofile(None)
-    assert not file.needs_thread(agent)
-    assert "records_by_group" in steps
-    assert len(steps) > 5000  # its rules were read, too
+    return calls
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_hostile_file_is_read_once(kind: str) -> None:
+    """Reading a hostile file takes a few steps for each line, and later verdicts take few steps."""
+    body = hostile(kind, 511_000)
+    file = ParsedRobots(None, RobotsTxt.parse(body), size=len(body))
+    assert calls_during(file, "https://a.example/aaa") < 20 * body.count(b"\n") + 20_000
+    for url in ("/aab", "/b" * 1_000, "/?a=%26b", "/x"):
+        assert calls_during(file, f"https://a.example{url}") < 5_000

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from datetime import time
-from itertools import chain
 
 import pytest
 
 from scrapy_robots_rfc import RobotsTxt
-from scrapy_robots_rfc.core.agents import GroupKey
 from scrapy_robots_rfc.core.extensions import VisitTime
 from scrapy_robots_rfc.policy.pacing import (
     KEYS,
@@ -19,7 +17,6 @@ from scrapy_robots_rfc.policy.pacing import (
     inside,
     pace_of,
     pace_of_number,
-    paces_of,
 )
 
 NOON = time(12)
@@ -28,11 +25,7 @@ MORNING = VisitTime(time(6), time(8, 45))
 
 def pace(text: str, *tokens: str) -> Pace | None:
     """Return the interval of a file for an agent."""
-    robots = RobotsTxt.parse(text.encode())
-    chosen = robots.select_group(tokens or ("foobot",))
-    groups = robots.records_by_group(*KEYS)
-    own = [records for keys, records in groups if chosen and chosen[1] in keys]
-    return pace_of(chain.from_iterable(own))
+    return pace_of(RobotsTxt.parse(text.encode()).records_for(tokens or ("foobot",), KEYS))
 
 
 @pytest.mark.parametrize(
@@ -115,17 +108,17 @@ def test_groups_of_a_token_count_as_one() -> None:
     first = Bound(5.0, "Crawl-delay 5 s (robots.txt line 3)")
     rate = Bound(9.0, "Request-rate 1/9 s 0600-0845 (robots.txt line 4)", MORNING)
     second = Bound(7.0, "Crawl-delay 7 s (robots.txt line 7)")
-    paces = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))
-    assert paces[GroupKey("a")] == Pace((first, rate))
-    assert paces[GroupKey("b")] == Pace((second, rate))
-    assert GroupKey("c") not in paces
+    assert pace(text, "a") == Pace((first, rate))
+    assert pace(text, "b") == Pace((second, rate))
+    assert pace(text, "c") is None
 
 
 def test_more_windows_in_all_groups_than_are_distinguished() -> None:
     """After the first sixteen times of day in all groups, a rate counts all day."""
     group = "User-agent: a\nRequest-rate: 1/{0} {0:02}00-{0:02}30\nAllow: /\n"
     text = "".join(group.format(hour) for hour in range(1, 20))
-    found = paces_of(RobotsTxt.parse(text.encode()).records_by_group(*KEYS))[GroupKey("a")]
+    found = pace(text, "a")
+    assert found is not None
     assert len(found.bounds) == 17
     assert (found.bound(time(0)) or found.bounds[0]).seconds == 19.0
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.findings import Line, explain, groups_of, keys_of, lines_of, records_of
+from scrapy_robots_rfc.core.findings import Line, explain, groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.lines import LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -115,26 +115,20 @@ _small = st.lists(st.sampled_from(_FEW_LINES), max_size=9).map(
 @given(body=st.one_of(_small, any_bodies), tokens=token_lists)
 @settings(max_examples=100)
 def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
-    """Each group has its records of a key; the delay is the longest of those that apply."""
+    """A crawler gets the records of its groups; the delay is the longest of them."""
     robots = RobotsTxt.parse(body)
-    by_group = [
-        (keys, [(one.key, as_text(one.value), one.line) for one in records])
-        for keys, records in robots.records_by_group(*_KEYS)
-    ]
-    records = [(one.key, one.value, one.line) for one in records_of(robots) if one.key in _KEYS]
     expected = [
-        (keys_of(group), [one for one in records if group.line < one[2] <= group.last])
-        for group in groups_of(robots)
-    ]
-    found = any(records for _, records in expected)
-    assert by_group == expected or not (found or by_group)
-    applying = explain(robots, "/", tokens).groups
-    values = [
-        record.value
-        for group in applying
+        (record.key, record.value, record.line)
+        for group in explain(robots, "/", tokens).groups
         for record in records_of(robots)
-        if record.key == "crawl-delay" and group.line < record.line <= group.last
+        if record.key in _KEYS and group.line < record.line <= group.last
     ]
+    found = [
+        (record.key, as_text(record.value), record.line)
+        for record in robots.records_for(tokens, _KEYS)
+    ]
+    assert found == expected
+    values = [value for key, value, _ in expected if key == "crawl-delay"]
     delays = [delay for delay in map(parse_delay, values) if delay is not None]
     assert robots.crawl_delay(tokens) == max(delays, default=None)
 
