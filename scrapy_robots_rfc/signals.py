@@ -36,7 +36,7 @@ robots_exchanged: object = object()
 request_disallowed: object = object()
 
 #: Sent before an allowed request is fetched. Because it slows down the crawl, it is only sent if
-#: `allowed` is set in ROBOTS_REPORT. Handlers must not be coroutines.
+#: ROBOTS_REPORT is set. Handlers must not be coroutines.
 #: Arguments: the same as for `request_disallowed`.
 request_allowed: object = object()
 

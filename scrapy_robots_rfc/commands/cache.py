@@ -106,7 +106,7 @@ def _show(store: Store, name: str, keys: list[str], console: Console, as_json: b
         console.print_json(record if copy.body is None else record | file)
         return 0
     validity = copy.validity
-    result = common.meaning(validity.outcome, copy.cause, stale=validity.stale)
+    result = validity.outcome.explained(copy.cause, stale=validity.stale)
     console.fact("result", result, _NAMES)
     for key, value in record.items():
         console.fact(key.replace("_", " "), _shown(key, value), _NAMES)

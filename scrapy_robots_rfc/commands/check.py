@@ -452,7 +452,7 @@ def _show_access(found: FoundRobots, console: Console) -> None:
     else:
         archived = f", archived {found.time}" if isinstance(found, ArchivedRobots) else ""
         cause = f"{robots.cause}{archived}"
-        text = f"{source} {common.meaning(robots.outcome, cause, stale=robots.stale)}"
+        text = f"{source} {robots.outcome.explained(cause, stale=robots.stale)}"
     console.fact("robots.txt", text)
     if found.redirected_to is not None:
         console.fact("redirected", f"to {found.redirected_to}")

@@ -41,7 +41,7 @@ from scrapy_robots_rfc.fetching.pending import MAX_FETCHES
 from scrapy_robots_rfc.fetching.reader import gemini_file
 from scrapy_robots_rfc.fetching.routes import with_route
 from scrapy_robots_rfc.middleware.downloader import robots_service
-from scrapy_robots_rfc.policy.access import Access, Local, Outcome
+from scrapy_robots_rfc.policy.access import Access, Local
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, without_userinfo
 from scrapy_robots_rfc.settings import Settings, read_settings
 
@@ -128,11 +128,6 @@ JSON: dict[str, Any] = {
 def abandon(stream: TextIO) -> None:
     """Discard buffered output, because Python would otherwise fail to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def meaning(outcome: Outcome, cause: str, *, stale: bool) -> str:
-    """Describe a result and its effect: ``unavailable (404), so everything is allowed``."""
-    return f"stale ({cause}), so an earlier copy is used" if stale else outcome.explained(cause)
 
 
 def whole_number(value: object) -> int | None:

@@ -11,12 +11,15 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import asdict
+from heapq import nlargest
+from importlib.metadata import version
 from importlib.resources import files as resources
 from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.report_sums import (
     MARKS,
@@ -24,12 +27,14 @@ from scrapy_robots_rfc.commands.report_sums import (
     MAX_URLS_OF_GROUP,
     MEANINGS,
     NOT_GIVEN,
-    Dropped,
     Group,
+    Groups,
+    Requests,
     Run,
     Sums,
+    largest,
 )
-from scrapy_robots_rfc.core.text import pluralize, printable
+from scrapy_robots_rfc.core.text import pluralize, printable, utc_text
 
 #: Maximum number of rows in each list, for text output and for JSON and HTML.
 TOP_OF_TEXT, TOP = 10, 1000
@@ -39,12 +44,19 @@ URLS_OF_TEXT = 3
 NAMES = 5
 NO_SITE = "(no site)"
 _INDENT = 22  # for URLs in text output
+_DIGEST = 19  # characters of a digest in text output, with the name of the algorithm
+_HOW_TO_LIST = (
+    "to write them, crawl with the option `allowed`:"
+    ' ROBOTS_REPORT = {"robots.jsonl": {"allowed": True}}'
+)
+_UNKNOWN = "not known, because the crawl has not written its last records"
+_PACKAGE = "scrapy-robots-rfc"
 _FOLDER = "scrapy_robots_rfc.commands"  # contains the page's HTML, CSS and JavaScript
 
 
 def _report(_: object, console: common.Console, opts: Namespace) -> int:
     """Print a summary of the file, and return 0."""
-    sums = summed(opts.file, console, only=opts.only_run, keeps_all=opts.json)
+    sums = summed(opts.file, console, Sums(opts.only_run, opts.json or opts.allowed, opts.allowed))
     if sums.broken:
         broken = pluralize(sums.broken, "broken record")
         name = common.source_name(opts.file)
@@ -58,16 +70,12 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
     return 0
 
 
-def summed(
-    source: str, console: common.Console, *, only: int | None = None, keeps_all: bool = False
-) -> Sums:
+def summed(source: str, console: common.Console, sums: Sums) -> Sums:
     """Read a file and return its totals.
 
-    :param only: the number of the only run to include, or `None` for all runs.
-    :param keeps_all: True to keep every URL.
-    :raises Failed: if the file is not a report, or does not contain this run.
+    :param sums: empty totals, with the choice of what to include.
+    :raises Failed: if the file is not a report, or does not contain this run or allowed requests.
     """
-    sums = Sums(only, keeps_all)
     with common.opened(source, console) as file:
         sums.read(file)
     name = common.source_name(source)
@@ -77,9 +85,11 @@ def summed(
             " expected an uncompressed JSON Lines file written by ROBOTS_REPORT, each line with one"
             f" of the fields {', '.join(sorted(MARKS))}"
         )
-    if only is not None and not 1 <= only <= len(sums.runs):
+    if sums.only is not None and not sums.included:
         runs = pluralize(len(sums.runs), "run")
-        raise common.Failed(f"{name} only has {runs}, so there is no run {only}")
+        raise common.Failed(f"{name} only has {runs}, so there is no run {sums.only}")
+    if sums.keeps_allowed and not sums.allowed_groups and sums.allowed != 0:
+        raise common.Failed(f"{name} has no records of allowed requests; {_HOW_TO_LIST}")
     return sums
 
 
@@ -99,14 +109,19 @@ def share(requests: int, total: int) -> str:
 
 def headline(sums: Sums) -> str:
     """Return the report's title."""
-    requests, dry = pluralize(sums.total.requests, "request"), sums.total.dry_run
-    if not sums.total.requests:
+    dropped, dry = sums.total.requests, sums.total.dry_run
+    requests, percent = pluralize(dropped, "request"), ""
+    if sums.allowed is not None:
+        total = dropped + sums.allowed
+        requests = f"{dropped:,} of {pluralize(total, 'request')}"
+        percent = f" ({share(dropped, total)})"
+    if not dropped:
         return "No requests were dropped"
     if not dry:
-        return f"{requests} dropped"
-    if dry == sums.total.requests:
-        return f"Dry run: {requests} would be dropped"
-    return f"{requests} disallowed: {sums.total.requests - dry:,} dropped, {dry:,} in a dry run"
+        return f"{requests} dropped{percent}"
+    if dry == dropped:
+        return f"Dry run: {requests} would be dropped{percent}"
+    return f"{requests} disallowed{percent}: {dropped - dry:,} dropped, {dry:,} in a dry run"
 
 
 def facts(sums: Sums, source: str) -> list[tuple[str, str]]:
@@ -122,11 +137,28 @@ def facts(sums: Sums, source: str) -> list[tuple[str, str]]:
         "runs" if ran.isdigit() else "run": ran,
         "spider" + "s" * (len(sums.spiders) > 1): _named(sums.spiders),
         "agent" + "s" * (len(sums.agents) > 1): _named(sums.agents),
-        "allowed": f"{pluralize(sums.allowed, 'request')}, not counted below" * bool(sums.allowed),
+        "version": f"{_PACKAGE} {', '.join(islice(sums.versions, NAMES))}" * bool(sums.versions),
+        "allowed": _UNKNOWN if sums.allowed is None else pluralize(sums.allowed, "request"),
+        "dropped": _dropped(sums),
         "exempt": f"{pluralize(exempt, 'request')}, not judged by robots.txt" * bool(exempt),
         "broken": f"{pluralize(sums.broken, 'record')} ignored" * bool(sums.broken),
+        "created": f"{_short(utc_text(Runtime().date()))} by {_PACKAGE} {version(_PACKAGE)}",
     }
     return [(name, text) for name, text in rows.items() if text]
+
+
+def _dropped(sums: Sums) -> str:
+    """Return why the log's summary may have another number, or an empty string."""
+    pages, lost = sums.total.of_pages, sum(run.lost for run in sums.included)
+    by_robots = f"{sums.total.requests - pages:,} because of robots.txt"
+    by_pages = f", {pages:,} because of their pages" * bool(pages)
+    missing = f"; {lost:,} more have no record (failed writes, or an item_filter)" * bool(lost)
+    return f"{by_robots}{by_pages}{missing}" * bool(pages or lost)
+
+
+def _short(time: str) -> str:
+    """Return an ISO 8601 time as people write it, without fractions of seconds."""
+    return f"{time[:19].replace('T', ' ')} UTC"
 
 
 def _named(counts: Counter[str | None]) -> str:
@@ -158,8 +190,8 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
         "by_spider": (_rows("spider", sums.spiders, total), len(sums.spiders)),
         "by_agent": (_rows("agent", sums.agents, total), len(sums.agents)),
         "by_reason": (_rows("reason", sums.reasons, total), len(sums.reasons)),
-        "by_origin": (_rows("origin", sums.origins, total), len(sums.origins)),
-        "unreachable": (_rows("why", sums.causes, total), len(sums.causes)),
+        "by_origin": (_sites(sums), len(sums.sites)),
+        "by_rule": (_rows("rule", sums.rules, total), len(sums.rules)),
         "exempt": (exempt, len(sums.exempt)),
     }
     for row in lists["by_reason"][0]:
@@ -168,12 +200,16 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
         "requests": total,
         "dry_run": sums.total.dry_run,
         "allowed": sums.allowed,
+        "lost": sum(run.lost for run in sums.included),
         "first": sums.total.first,
         "last": sums.total.last,
         "run": sums.only,
         **{name: rows for name, (rows, _) in lists.items()},
-        "dropped": [_group_record(sums, *each) for each in sums.largest_groups()],
+        "dropped": [_group_record(sums, *each) for each in largest(sums.groups)],
+        "allowed_urls": [_group_record(sums, *each) for each in largest(sums.allowed_groups)],
         "more": {name: max(0, size - TOP) for name, (_, size) in lists.items()},
+        "versions": list(islice(sums.versions, TOP)),
+        "created": utc_text(Runtime().date()),
         "file": source,
         "records": sums.records,
         "broken": sums.broken,
@@ -187,8 +223,28 @@ def _rows(name: str, counts: Counter[Any], total: int) -> list[dict[str, Any]]:
     ]
 
 
+def _sites(sums: Sums, most: int = TOP) -> list[dict[str, Any]]:
+    """Return the sites with the most dropped requests as JSON objects."""
+    sites = nlargest(most, sums.sites.items(), lambda item: item[1].requests)
+    return [
+        {
+            "origin": origin,
+            "requests": site.requests,
+            "share": share(site.requests, sums.total.requests),
+            "allowed": site.allowed,
+            **dict.fromkeys(("outcome", "status", "why", "crawl_delay")),
+            **site.state,
+            "files": [
+                {"robots_url": url, "digest": digest, "fetched": fetched}
+                for (url, digest), fetched in site.files.items()
+            ],
+        }
+        for origin, site in sites
+    ]
+
+
 def _group_record(
-    sums: Sums, group: Group, dropped: Dropped, most: int | None = None
+    sums: Sums, group: Group, dropped: Requests, most: int | None = None
 ) -> dict[str, Any]:
     """Return a group as a JSON object.
 
@@ -205,7 +261,7 @@ def _group_record(
     }
 
 
-def _more(dropped: Dropped, urls: list[tuple[str, list[int]]]) -> int:
+def _more(dropped: Requests, urls: list[tuple[str, list[int]]]) -> int:
     """Return the number of requests in a group for URLs that aren't listed."""
     return dropped.requests - sum(number for _, (number, _) in urls)
 
@@ -224,10 +280,44 @@ def show(sums: Sums, source: str, console: common.Console) -> None:
         _show_list("runs (use --run N to show only one)", runs.items(), console)
     reasons = [(f"{name}: {meaning(name)}", n) for name, n in sums.reasons.most_common()]
     _show_list("by reason", reasons, console, total)
-    _show_list("by site", sums.origins.most_common(), console, total)
-    _show_list("robots.txt unreachable, by cause", sums.causes.most_common(), console, total)
+    _show_sites(sums, console)
+    _show_list("by rule or cause", sums.rules.most_common(), console, total)
     _show_list("exempt, by ROBOTS_EXEMPT entry", sums.exempt.most_common(), console)
-    _show_groups(sums, console)
+    what = "disallowed" if sums.total.dry_run else "dropped"
+    title = f"{what} URLs, by reason and rule (--json lists every URL)"
+    _show_groups(title, sums.groups, sums, console)
+    if sums.keeps_allowed:
+        _show_groups("allowed URLs, by reason and rule", sums.allowed_groups, sums, console)
+
+
+def _show_sites(sums: Sums, console: common.Console) -> None:
+    """Print the first sites, each with its robots.txt."""
+    if sums.sites:
+        console.print("\n" + console.paint("by site", common.STRONG))
+    for site in _sites(sums, TOP_OF_TEXT):
+        allowed = "" if site["allowed"] is None else f" ({site['allowed']:,} allowed)"
+        text = f"{site['origin'] or NO_SITE}{allowed}"
+        _show_row(text, site["requests"], console, sums.total.requests)
+        for line in _robots_txt(site):
+            console.print(" " * _INDENT + line)
+    _show_rest(len(sums.sites) - TOP_OF_TEXT, "more", console)
+
+
+def _robots_txt(site: dict[str, Any]) -> Iterator[str]:
+    """Yield lines about a site's robots.txt: its state, and each file that was used."""
+    state = site["why"] or site["outcome"]
+    delay = f"; Crawl-delay {site['crawl_delay']:g} s" if site["crawl_delay"] else ""
+    if state is not None:
+        yield f"robots.txt {state}{delay}"
+    for file in site["files"]:
+        url, digest, fetched = file.values()
+        details = [
+            "" if url == f"{site['origin']}/robots.txt" else url,
+            f"{digest[:_DIGEST]}..." if digest else "",
+            f"fetched {_short(fetched)}" if fetched else "",
+        ]
+        if any(details):
+            yield ", ".join(filter(None, details))
 
 
 def _show_list(
@@ -254,25 +344,25 @@ def _show_rest(number: int, what: str, console: common.Console) -> None:
         console.print(f"{'and':>11} {number:,} {what}")
 
 
-def _show_groups(sums: Sums, console: common.Console) -> None:
-    """Print the dropped URLs, grouped by reason and rule."""
-    if sums.groups:
-        what = "disallowed" if sums.total.dry_run else "dropped"
-        title = f"{what} URLs, by reason and rule (--json lists every URL)"
+def _show_groups(title: str, groups: Groups, sums: Sums, console: common.Console) -> None:
+    """Print URLs by reason and rule: the first dropped ones, or all allowed ones."""
+    is_whole = groups is sums.allowed_groups
+    total = sum(kept.requests for kept in groups.values())
+    if groups:
         console.print("\n" + console.paint(title, common.STRONG))
-    for group, dropped in sums.largest_groups(TOP_OF_TEXT):
-        title = _title(group, dropped, sums)
-        _show_row(title, dropped.requests, console, sums.total.requests)
-        urls = list(islice(dropped.urls.items(), URLS_OF_TEXT))
+    for group, kept in largest(groups, None if is_whole else TOP_OF_TEXT):
+        _show_row(_title(group, kept, sums), kept.requests, console, total)
+        urls = list(islice(kept.urls.items(), None if is_whole else URLS_OF_TEXT))
         for url, (number, dry) in urls:
             times = f" ({number:,} times)" * (number > 1)
             console.print(" " * _INDENT + url + times + _in_dry_run(dry, sums))
-        if more := _more(dropped, urls):
+        if more := _more(kept, urls):
             console.print(" " * _INDENT + f"and {pluralize(more, 'more request')}")
-    _show_rest(len(sums.groups) - TOP_OF_TEXT, "more", console)
+    if not is_whole:
+        _show_rest(len(groups) - TOP_OF_TEXT, "more", console)
 
 
-def _title(group: Group, dropped: Dropped, sums: Sums) -> str:
+def _title(group: Group, dropped: Requests, sums: Sums) -> str:
     """Return a group's site and reason, and its agent if there are several agents."""
     details = [group.reason]
     if group.token is not None:
@@ -298,6 +388,7 @@ def page(sums: Sums, source: str) -> str:
     folder = resources(_FOLDER)
     style = (folder / "report_page.css").read_text(encoding="utf-8")
     script = (folder / "report_page.js").read_text(encoding="utf-8")
+    lists = {"dropped": sums.groups, "allowed_urls": sums.allowed_groups}
     data = {
         **as_json(sums, source),
         "headline": headline(sums),
@@ -306,9 +397,10 @@ def page(sums: Sums, source: str) -> str:
             {"name": _described(run), "requests": run.requests}
             for run in islice(sums.runs.values(), TOP)
         ],
-        "dropped": list(_bounded(sums)),
+        **{name: list(_bounded(sums, groups)) for name, groups in lists.items()},
     }
-    data["more"]["dropped"] = max(0, len(sums.groups) - TOP)
+    for name, groups in lists.items():
+        data["more"][name] = max(0, len(groups) - TOP)
     return Template(_template()).substitute(
         style=style,
         script=script,
@@ -323,10 +415,10 @@ def _template() -> str:
     return (resources(_FOLDER) / "report_page.html").read_text(encoding="utf-8")
 
 
-def _bounded(sums: Sums) -> Iterator[dict[str, Any]]:
+def _bounded(sums: Sums, groups: Groups) -> Iterator[dict[str, Any]]:
     """Yield the groups to show on the page, with a limited number of URLs."""
     left = MAX_URLS
-    for group, dropped in sums.largest_groups(TOP):
+    for group, dropped in largest(groups, TOP):
         record = _group_record(sums, group, dropped, min(left, MAX_URLS_OF_GROUP))
         left -= len(record["urls"])
         yield record
@@ -377,6 +469,10 @@ TOPIC = common.Topic(
             "dest": "only_run",
             "type": int,
             "help": "only include run number N",
+        },
+        "--allowed": {
+            "action": "store_true",
+            "help": "also list the allowed URLs, if the crawl recorded them",
         },
         **common.JSON,
         "--html": {"metavar": "FILE", "help": "also write a searchable HTML page"},

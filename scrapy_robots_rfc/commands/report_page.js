@@ -5,10 +5,10 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 
 const NO_SITE = "(no site)";
-const SHOWN = 100; // maximum characters to show for a site; the link contains the full name
+const SHOWN = 100; // maximum characters to show for a site; its title has the full name
 const TILES = 7; // maximum number of reasons that get their own tile
-const FILTERED = 3; // minimum number of rows for a table to get a filter
-const OPEN = 100; // maximum number of URLs that are all shown from the start
+const FEW = 10; // number of rows that a table shows at first
+const STEP = 1000; // number of rows that each further click shows
 
 // Elements.
 
@@ -23,12 +23,10 @@ const html = (name, attributes = {}, content = []) =>
 const svg = (name, attributes, content = []) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, content);
 const note = (content, name = "span") => html(name, { class: "note" }, content);
-
-const site = (origin) => {
-  const name = origin ?? NO_SITE;
-  const shown = name.length > SHOWN ? `${name.slice(0, SHOWN)}...` : name;
-  if (!/^https?:\/\/[\w.:[\]-]+$/i.test(name)) return html("span", {}, shown);
-  return html("a", { href: `${name}/robots.txt`, rel: "noopener noreferrer" }, shown);
+const button = (content, onClick, attributes = {}) => {
+  const made = html("button", { type: "button", ...attributes }, content);
+  made.addEventListener("click", onClick);
+  return made;
 };
 
 // Text.
@@ -36,12 +34,41 @@ const site = (origin) => {
 const count = (number) => number.toLocaleString("en");
 const many = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 const present = (texts) => texts.filter((text) => text);
+const cut = (text) => (text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text);
+const date = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
+
+// Filters of the tables of URLs. A click on a reason, site or rule sets or clears a filter.
+
+const filters = { reason: null, origin: null, rule: null };
+const tables = []; // the functions that draw the tables again
+
+const choose = (facet, value) => {
+  filters[facet] = filters[facet] === value ? null : value;
+  for (const each of document.querySelectorAll("button[data-facet]")) {
+    each.setAttribute("aria-pressed", filters[each.dataset.facet] === each.value);
+  }
+  for (const draw of tables) draw();
+  if (filters[facet] !== null) document.getElementById("dropped")?.scrollIntoView();
+};
+const choice = (facet, value, text = value) =>
+  button(text, () => choose(facet, value), {
+    class: "choice", title: `Show the URLs of ${value}`, value, "data-facet": facet,
+    "aria-pressed": filters[facet] === value,
+  });
+const chips = () =>
+  Object.entries(filters)
+    .filter(([, value]) => value !== null)
+    .map(([facet, value]) =>
+      button(`${facet === "origin" ? "site" : facet}: ${cut(value)} \u00d7`, () => choose(facet, value), {
+        class: "chip", "aria-label": `Remove the filter ${cut(value)}`,
+      }),
+    );
 
 // The reasons, which add up to the total.
 
 const tile = ({ reason, requests, share, meaning }) =>
   html("div", {}, [
-    html("dt", {}, [html("b", {}, reason), note(meaning)]),
+    html("dt", {}, [meaning ? choice("reason", reason) : html("b", {}, reason), note(meaning)]),
     html("dd", {}, [count(requests), " ", note(share)]),
   ]);
 const tiles = () => {
@@ -51,132 +78,177 @@ const tiles = () => {
   return (rest ? [...reasons, other] : reasons).map(tile);
 };
 
-// Tables with two columns. The second contains the number of requests.
+// The rows of each table: the values to sort by, the text to search, and a function that makes the
+// cells. The first cell is the name, the second may be a bar, the others are numbers.
 
-const urlCount = data.dropped.reduce((sum, row) => sum + row.urls.length, 0);
-const isOpen = urlCount <= OPEN;
+const bar = ({ requests, share }) => {
+  const width = data.requests ? (100 * requests) / data.requests : 0;
+  const drawn = svg("svg", { viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": true }, [
+    svg("rect", { class: "track", width: 100, height: 1 }),
+    svg("rect", { class: "bar", width, height: 1 }),
+  ]);
+  return html("div", { class: "share" }, [drawn, note(share)]);
+};
+
+const file = ({ robots_url: url, digest, fetched }) => {
+  const isLink = /^https?:\/\/[\w.:[\]-]+\/robots\.txt$/i.test(url ?? "");
+  const name = isLink ? html("a", { href: url, rel: "noopener noreferrer" }, url) : (url ?? "");
+  const details = present([digest, fetched && `fetched ${date(fetched)}`]);
+  return html("li", {}, [name, details.length ? ` (${details.join(", ")})` : ""]);
+};
+
+const siteRow = (row) => {
+  const name = row.origin ?? NO_SITE;
+  const state = present([row.why ?? row.outcome, row.crawl_delay && `Crawl-delay ${row.crawl_delay} s`]);
+  const files = html("details", {}, [
+    html("summary", {}, many(row.files.length, "robots.txt file")),
+    html("ul", {}, row.files.map(file)),
+  ]);
+  return {
+    values: [name, row.requests, row.requests, row.allowed ?? -1],
+    text: name,
+    cells: () => [
+      [choice("origin", name, cut(name)), note(state.join("; ")), ...(row.files.length ? [files] : [])],
+      [bar(row)], count(row.requests), row.allowed === null ? "" : count(row.allowed),
+    ],
+  };
+};
+
+const ruleRow = (row) => ({
+  values: [row.rule, row.requests, row.requests],
+  text: row.rule,
+  cells: () => [[html("code", {}, [choice("rule", row.rule)])], [bar(row)], count(row.requests)],
+});
+
+const plainRow = (name, row) => ({
+  values: [name, row.requests], text: name, cells: () => [name, count(row.requests)],
+});
 
 // If all requests were sent in a dry run, the title already mentions it.
 const inDryRun = (requests) =>
   requests && data.dry_run < data.requests ? `, ${count(requests)} in a dry run` : "";
 
-const urls = (row) => {
-  const items = row.urls.map(({ url, requests, dry_run }) =>
-    html("li", {}, url + (requests > 1 ? ` (${count(requests)} times)` : "") + inDryRun(dry_run)),
-  );
-  const more = `and ${many(row.more, "more request")}; scrapy robots report --json lists every URL`;
-  return html("details", isOpen ? { open: "" } : {}, [
-    html("summary", {}, many(row.urls.length, "URL")),
-    html("ul", {}, items),
-    ...(row.more ? [note(more, "p")] : []),
-  ]);
-};
-
-const dropped = (row) => {
+const urlRows = (group) => {
   const details = present([
-    row.reason,
-    row.token !== null && `group ${row.token}`,
-    row.agent !== null && `agent ${row.agent}`,
+    group.reason,
+    group.token !== null && `group ${group.token}`,
+    group.agent !== null && `agent ${group.agent}`,
   ]);
-  return [
-    html("code", {}, row.why ?? row.rule ?? row.reason),
-    html("span", { class: "note" }, [site(row.origin), `, ${details.join(", ")}${inDryRun(row.dry_run)}`]),
-    urls(row),
-  ];
+  const why = `${group.why ?? group.rule ?? group.reason} (${details.join(", ")})`;
+  const facets = {
+    reason: group.reason,
+    origin: group.origin ?? NO_SITE,
+    rule: group.rule ?? group.why ?? "not given",
+  };
+  return group.urls.map(({ url, requests, dry_run }) => ({
+    values: [url, requests], text: `${url} ${why}`, facets,
+    cells: () => [[html("code", {}, url), note(why + inDryRun(dry_run))], count(requests)],
+  }));
 };
+const isChosen = (facets) =>
+  Object.entries(filters).every(([facet, value]) => value === null || facets[facet] === value);
+
+// Tables.
 
 const TABLES = [
   {
     kind: "runs", title: "Runs", about: "use scrapy robots report --run N to show only one",
-    column: "Run", cell: (row) => [row.name],
-  },
-  { kind: "by_origin", title: "By site", column: "Site", cell: (row) => [site(row.origin)] },
-  {
-    kind: "unreachable", title: "robots.txt unreachable", about: "by cause",
-    column: "Cause", cell: (row) => [row.why],
+    columns: ["Run", "Requests"], rows: (run) => plainRow(run.name, run),
   },
   {
-    kind: "dropped", title: data.dry_run ? "Disallowed URLs" : "Dropped URLs", about: "by reason and rule",
-    column: "Reason and URLs", cell: dropped,
+    kind: "by_origin", title: "By site", about: "click on a site to see its URLs",
+    columns: ["Site", "Share", "Dropped", "Allowed"], rows: siteRow,
   },
   {
-    kind: "exempt", title: "Exempt", column: "ROBOTS_EXEMPT entry", cell: (row) => [row.entry ?? ""],
-    about: "not judged by robots.txt, so not part of the numbers above",
+    kind: "by_rule", title: "By rule or cause", about: "click on a rule to see its URLs",
+    columns: ["Rule or cause", "Share", "Dropped"], rows: ruleRow,
+  },
+  {
+    kind: "dropped", title: data.dry_run ? "Disallowed URLs" : "Dropped URLs", about: "",
+    columns: ["URL", "Requests"], rows: urlRows,
+  },
+  {
+    kind: "allowed_urls", title: "Allowed URLs", about: "",
+    columns: ["URL", "Requests"], rows: urlRows,
+  },
+  {
+    kind: "exempt", title: "Exempt", about: "not judged by robots.txt, so not part of the numbers above",
+    columns: ["ROBOTS_EXEMPT entry", "Requests"], rows: (row) => plainRow(row.entry ?? "", row),
   },
 ];
 
-const numberCell = ({ requests, share }) => {
-  if (share === undefined) return html("td", { class: "n" }, count(requests));
-  const width = (100 * requests) / data.requests;
-  const bar = svg("svg", { viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": true }, [
-    svg("rect", { class: "track", width: 100, height: 1 }),
-    svg("rect", { class: "bar", width, height: 1 }),
-  ]);
-  return html("td", { class: "n" }, [html("b", {}, count(requests)), " ", note(share), bar]);
+const drawnRow = (row) => {
+  const [name, ...others] = row.cells();
+  const cells = others.map((cell) => html("td", { class: typeof cell === "string" ? "n" : "bars" }, cell));
+  return html("tr", {}, [html("th", { scope: "row" }, name), ...cells]);
 };
 
-const drawnRow = (row, cell) => {
-  const name = html("th", { scope: "row" }, cell(row));
-  const element = html("tr", {}, [name, numberCell(row)]);
-  return { element, values: [name.textContent, row.requests], details: name.querySelector("details") };
-};
-
-const sort = (body, heading, headings, rows) => {
-  // Sorts numbers in descending and text in ascending order. A second click reverses the order.
-  const before = heading.getAttribute("aria-sort");
+const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b));
+// Sort the rows by a column: numbers in descending and text in ascending order. A second click on
+// the heading reverses the order.
+const sort = (rows, heading, headings) => {
   const column = headings.indexOf(heading);
-  const isDown = before === null ? column === 1 : before === "ascending";
-  rows.sort((one, other) => {
-    const [a, b] = isDown ? [other.values[column], one.values[column]] : [one.values[column], other.values[column]];
-    return typeof a === "number" ? a - b : a.localeCompare(b);
-  });
-  body.append(...rows.map((row) => row.element));
+  const before = heading.getAttribute("aria-sort");
+  const isDown = before === null ? column > 0 : before === "ascending";
+  rows.sort((a, b) => compare(a.values[column], b.values[column]) * (isDown ? -1 : 1));
   for (const each of headings) each.removeAttribute("aria-sort");
   heading.setAttribute("aria-sort", isDown ? "descending" : "ascending");
 };
 
-const filter = (name, rows) => {
-  // Hides the rows that don't contain the text. In the other rows, if some URLs contain it, hides
-    // the rest.
-  const input = html("input", { type: "search", id: `filter-${name}` });
-  input.addEventListener("input", () => {
-    const wanted = input.value.toLowerCase();
-    const has = (element) => element.textContent.toLowerCase().includes(wanted);
-    for (const { element, details } of rows) {
-      element.hidden = !has(element);
-      if (details === null) continue;
-      const items = [...details.querySelectorAll("li")];
-      const matching = new Set(items.filter(has));
-      for (const item of items) item.hidden = matching.size > 0 && !matching.has(item);
-      details.open = isOpen || (wanted !== "" && matching.size > 0);
-    }
-  });
-  return html("label", { class: "filter" }, [html("span", {}, "Search"), input]);
-};
-
 const idOf = (kind) => kind.replace("by_", "");
+const JSON_HINT = "scrapy robots report --json lists every URL";
 
-const section = ({ kind, title, about = "", column, cell }) => {
+const section = ({ kind, title, about, columns, rows: toRows }) => {
   const name = idOf(kind);
-  const id = `${name}-title`;
-  const rows = data[kind].map((row) => drawnRow(row, cell));
-  const all = rows.length + data.more[kind];
-  const bound = data.more[kind] ? `the first ${count(rows.length)} of ${count(all)}` : "";
-  const headings = [column, "Requests"].map((text, place) =>
-    html("th", { scope: "col", class: place ? "n" : "" }, [html("button", { type: "button" }, text)]),
-  );
-  if (kind !== "runs") headings[1].setAttribute("aria-sort", "descending");
-  const body = html("tbody", {}, rows.map((row) => row.element));
-  for (const heading of headings) {
-    heading.firstChild.addEventListener("click", () => sort(body, heading, headings, rows));
-  }
-  return html("section", { id: name, "aria-labelledby": id }, [
+  const rows = data[kind].flatMap(toRows);
+  const hasUrls = columns[0] === "URL";
+  const body = html("tbody");
+  const chosen = html("p", { class: "chosen", "aria-live": "polite" });
+  const rest = html("p", { class: "rest" });
+  const input = html("input", { type: "search", id: `filter-${name}` });
+  let limit = FEW;
+  const draw = () => {
+    const wanted = input.value.toLowerCase();
+    const found = rows.filter(
+      (row) => (!hasUrls || isChosen(row.facets)) && row.text.toLowerCase().includes(wanted),
+    );
+    body.replaceChildren(...found.slice(0, limit).map(drawnRow));
+    if (hasUrls) chosen.replaceChildren(...chips());
+    const left = found.length - limit;
+    const more = left > STEP ? `Show ${count(STEP)} more` : `Show all ${count(found.length)}`;
+    rest.replaceChildren(...(left > 0 ? [button(more, () => show(limit + STEP))] : []));
+    if (unlisted && found.length === rows.length) {
+      rest.append(note(`and ${many(unlisted, "more request")}; ${JSON_HINT}`));
+    }
+    if (!found.length) rest.append(note("no matches"));
+  };
+  const show = (number) => {
+    limit = number;
+    draw();
+  };
+  const unlisted = hasUrls ? data[kind].reduce((sum, group) => sum + group.more, 0) : 0;
+  input.addEventListener("input", () => show(FEW));
+  tables.push(draw);
+  addEventListener("beforeprint", () => show(STEP));
+  const headings = columns.map((text, place) => {
+    const heading = html("th", { scope: "col", class: !place ? "" : text === "Share" ? "bars" : "n" });
+    heading.append(button(text, () => { sort(rows, heading, headings); draw(); }));
+    return heading;
+  });
+  const all = data[kind].length + (data.more[kind] ?? 0);
+  const bound = data.more[kind] ? `the first ${count(data[kind].length)} of ${count(all)}` : "";
+  draw();
+  return html("section", { id: name, "aria-labelledby": `${name}-title` }, [
     html("div", { class: "head" }, [
-      html("h2", { id }, title),
+      html("h2", { id: `${name}-title` }, title),
       note(present([about, bound]).join("; "), "p"),
-      ...(rows.length >= FILTERED || kind === "dropped" ? [filter(name, rows)] : []),
+      ...(hasUrls || rows.length > FEW
+        ? [html("label", { class: "filter" }, [html("span", {}, "Search"), input])]
+        : []),
     ]),
+    ...(hasUrls ? [chosen] : []),
     html("table", {}, [html("caption", {}, title), html("thead", {}, [html("tr", {}, headings)]), body]),
+    rest,
   ]);
 };
 

@@ -18,9 +18,8 @@ from typing import Any, BinaryIO, NamedTuple
 from scrapy_robots_rfc.commands.common import whole_number, without_passwords
 from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.text import printable
-from scrapy_robots_rfc.fetching.parsed import UNREACHABLE
 from scrapy_robots_rfc.policy.origins import without_userinfo
-from scrapy_robots_rfc.reporting.report import RUN
+from scrapy_robots_rfc.reporting.report import ORIGIN, RUN
 
 #: Every ROBOTS_REPORT record has at least one of these fields, even if the feed exports only a few.
 MARKS = frozenset({"reason", "why", "rule", "robots_url", "token", "dry_run"})
@@ -30,7 +29,13 @@ LONGEST = 1_000_000
 NOT_GIVEN = "not given"
 #: Maximum number of URLs to keep for each group, and for all groups together.
 MAX_URLS_OF_GROUP, MAX_URLS = 1000, 20_000
+#: Maximum number of robots.txt files to keep for each site.
+MAX_FILES = 10
+#: Delays in seconds that are not shown, because no crawl can obey them.
+LONGEST_DELAY = 1e9
 _EXEMPT = Reason.EXEMPT.value
+# The reasons in the last records of a crawl.
+_LAST = frozenset({_EXEMPT, ORIGIN, RUN})
 _FIELD = 2000  # maximum characters to read from a field
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 
@@ -60,7 +65,7 @@ class Group(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Dropped:
+class Requests:
     """Counts of the requests in a group.
 
     :param dry_run: the number of requests sent in a dry run.
@@ -72,10 +77,48 @@ class Dropped:
     urls: dict[str, list[int]] = field(default_factory=dict)
 
 
+Groups = defaultdict[Group, Requests]
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """What the report contains about an origin.
+
+    :param requests: the number of dropped requests.
+    :param allowed: the number of allowed requests, or `None` if it is not known.
+    :param state: the last known state of its robots.txt, with the names of the record's fields.
+    :param files: for each robots.txt (URL and digest), when it was fetched.
+    """
+
+    requests: int = 0
+    allowed: int | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    files: dict[tuple[str | None, str | None], str | None] = field(default_factory=dict)
+
+    def note(self, fields: Mapping[str, Any]) -> None:
+        """Keep what a record says about the origin's robots.txt."""
+        url = without_userinfo(_text(fields, "robots_url") or "") or None
+        file = url, _text(fields, "digest")
+        if any(file) and (file in self.files or len(self.files) < MAX_FILES):
+            self.files[file] = _time(fields, "fetched")
+        self.state["outcome"] = _text(fields, "outcome")
+        self.state["status"] = whole_number(fields.get("status"))
+
+    def end(self, fields: Mapping[str, Any]) -> None:
+        """Keep what the record of the origin says, which the crawl writes at its end."""
+        self.state["why"] = without_passwords(_text(fields, "why") or NOT_GIVEN)
+        delay = fields.get("crawl_delay")
+        if isinstance(delay, int | float) and 0 < delay < LONGEST_DELAY:
+            self.state["crawl_delay"] = delay
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """A single crawl. Several crawls may append to the same file.
 
+    :param of_pages: the number of requests that rules of pages dropped.
+    :param allowed: the number of allowed requests, or `None` if it is not known.
+    :param disallowed: the number of requests that robots.txt disallowed, as counted by the crawl.
     :param end: how the crawl ended, or `None` if that was not recorded.
     """
 
@@ -86,7 +129,15 @@ class Run:
     last: str | None = None
     requests: int = 0
     dry_run: int = 0
+    of_pages: int = 0
+    allowed: int | None = None
+    disallowed: int = 0
     end: str | None = None
+
+    @property
+    def lost(self) -> int:
+        """The number of disallowed requests without a record."""
+        return max(0, self.disallowed - (self.requests - self.of_pages))
 
     @property
     def period(self) -> str:
@@ -105,7 +156,7 @@ class Run:
 
     def note(self, time: str | None) -> None:
         """Extend the run's time span to include the time of a record."""
-        if time is not None and _TIME.fullmatch(time):
+        if time is not None:
             self.first = min(self.first or time, time)
             self.last = max(self.last or time, time)
 
@@ -116,23 +167,37 @@ class Sums:
 
     :param only: the number of the only run to include, or `None` for all runs.
     :param keeps_all: True to keep every URL.
+    :param keeps_allowed: True to keep the URLs of allowed requests, too.
     """
 
     only: int | None = None
     keeps_all: bool = False
+    keeps_allowed: bool = False
     records: int = 0
     broken: int = 0
-    allowed: int = 0
     total: Run = field(default_factory=lambda: Run(0, None, None))
     runs: dict[tuple[str | None, str | None], Run] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
-    origins: Counter[str | None] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    sites: defaultdict[str | None, Site] = field(default_factory=lambda: defaultdict(Site))
     spiders: Counter[str | None] = field(default_factory=Counter)
     agents: Counter[str | None] = field(default_factory=Counter)
-    causes: Counter[str] = field(default_factory=Counter)
+    versions: Counter[str] = field(default_factory=Counter)
     exempt: Counter[str | None] = field(default_factory=Counter)
-    groups: defaultdict[Group, Dropped] = field(default_factory=lambda: defaultdict(Dropped))
+    groups: Groups = field(default_factory=lambda: defaultdict(Requests))
+    allowed_groups: Groups = field(default_factory=lambda: defaultdict(Requests))
     _kept_urls: int = 0
+
+    @property
+    def included(self) -> list[Run]:
+        """The runs that the totals include."""
+        return [run for run in self.runs.values() if self.only in (None, run.number)]
+
+    @property
+    def allowed(self) -> int | None:
+        """The number of allowed requests, or `None` if it is not known for a run."""
+        numbers = [run.allowed for run in self.included]
+        return None if None in numbers else sum(filter(None, numbers))
 
     def read(self, file: BinaryIO) -> None:
         """Read a file and add its records."""
@@ -153,49 +218,78 @@ class Sums:
         run = self.runs.get(key)
         if run is None:
             run = self.runs[key] = Run(len(self.runs) + 1, *key)
-        counted = [run, self.total] if self.only in (None, run.number) else [run]
         rule = _text(fields, "rule")
         reason = _text(fields, "reason") or (NOT_GIVEN if rule is None else Reason.RULE.value)
         requests = whole_number(fields.get("count")) or 1
-        is_dropped = fields.get("allowed") is not True and reason not in (_EXEMPT, RUN)
-        for one in counted:
-            one.note(_text(fields, "time"))
+        is_dropped = fields.get("allowed") is not True and reason not in _LAST
+        is_included = self.only in (None, run.number)
+        for one in [run, self.total] if is_included else [run]:
+            one.note(_time(fields, "time"))
             one.requests += requests * is_dropped
+            one.of_pages += requests * (is_dropped and reason == Reason.PAGE.value)
             one.dry_run += requests * (is_dropped and fields.get("dry_run") is True)
+        group = _group(fields, reason, rule)
+        if is_included:
+            self.versions[_text(fields, "version") or NOT_GIVEN] += 1
+            if is_dropped:
+                self._add_dropped(fields, group, requests)
+            else:
+                self._add_other(fields, group, run, requests)
         if reason == RUN:
             run.end = _text(fields, "why")
-        if self.total not in counted:
-            return
-        if is_dropped:
-            self._add_dropped(fields, _group(fields, reason, rule), requests)
-            if reason == Reason.USE.value:
-                # If allowed requests are recorded, this one was, before its use was checked.
-                self.allowed = max(0, self.allowed - requests)
-        elif reason == _EXEMPT:
-            self.exempt[rule] += requests
-        elif reason == RUN:
+            run.disallowed = whole_number(fields.get("disallowed_requests")) or 0
+            run.allowed = run.allowed or whole_number(fields.get("allowed_requests"))
+        elif fields.get("allowed") is True:
+            run.allowed = (run.allowed or 0) + requests
+        elif reason == Reason.USE.value and run.allowed:
+            # If allowed requests are recorded, this one was, before its use was checked.
+            run.allowed -= requests
+
+    def _add_other(self, fields: Mapping[str, Any], group: Group, run: Run, requests: int) -> None:
+        """Add the record of an allowed request, or one of the last records of a crawl."""
+        if group.reason == _EXEMPT:
+            self.exempt[group.rule] += requests
+        elif group.reason == RUN:
             # If the crawl dropped nothing, no other record contains these names.
             if not run.requests:
                 self.spiders[run.spider] += 0
-                self.agents[_text(fields, "agent")] += 0
+                self.agents[group.agent] += 0
+        elif group.reason == ORIGIN:
+            site = self._site(fields, group)
+            site.end(fields)
+            # The run's allowed requests either have records, or they are counted here.
+            counted = whole_number(fields.get("allowed_requests")) or 0
+            site.allowed = (site.allowed or 0) + counted * (run.allowed is None)
         else:
-            self.allowed += requests
+            site = self._site(fields, group)
+            site.allowed = (site.allowed or 0) + requests
+            if self.keeps_allowed:
+                self._keep(fields, self.allowed_groups[group], requests)
 
     def _add_dropped(self, fields: Mapping[str, Any], group: Group, requests: int) -> None:
         self.reasons[group.reason] += requests
-        self.origins[group.origin] += requests
+        self._site(fields, group).requests += requests
         self.spiders[_text(fields, "spider")] += requests
         self.agents[group.agent] += requests
-        dropped = self.groups[group]
-        dropped.requests += requests
+        self.rules[group.rule or group.why or NOT_GIVEN] += requests
+        self._keep(fields, self.groups[group], requests)
+
+    def _site(self, fields: Mapping[str, Any], group: Group) -> Site:
+        """Return the site of a record, after noting what the record says about its robots.txt."""
+        site = self.sites[group.origin]
+        if _text(fields, "outcome"):  # a rule of a page says nothing about robots.txt
+            site.note(fields)
+        return site
+
+    def _keep(self, fields: Mapping[str, Any], kept: Requests, requests: int) -> None:
+        """Count a group's requests, and keep the URL if there is room."""
         dry_run = requests * (fields.get("dry_run") is True)
-        dropped.dry_run += dry_run
-        if group.reason == Reason.UNREACHABLE.value:
-            self.causes[(group.why or NOT_GIVEN).removeprefix(UNREACHABLE)] += requests
+        kept.requests += requests
+        kept.dry_run += dry_run
         url = _text(fields, "url", LONGEST if self.keeps_all else _FIELD)
         if url is None:
             return
-        url, urls = without_userinfo(url), dropped.urls
+        url, urls = without_userinfo(url), kept.urls
         has_room = len(urls) < MAX_URLS_OF_GROUP and self._kept_urls < MAX_URLS
         if url not in urls and (self.keeps_all or has_room):
             self._kept_urls += 1
@@ -204,14 +298,13 @@ class Sums:
             urls[url][0] += requests
             urls[url][1] += dry_run
 
-    def largest_groups(self, most: int | None = None) -> list[tuple[Group, Dropped]]:
-        """Return the groups with the most requests.
 
-        :param most: maximum number of groups, or `None` for all.
-        """
-        return nlargest(
-            most or len(self.groups), self.groups.items(), lambda item: item[1].requests
-        )
+def largest(groups: Groups, most: int | None = None) -> list[tuple[Group, Requests]]:
+    """Return the groups with the most requests.
+
+    :param most: maximum number of groups, or `None` for all.
+    """
+    return nlargest(most or len(groups), groups.items(), lambda item: item[1].requests)
 
 
 def _group(fields: Mapping[str, Any], reason: str, rule: str | None) -> Group:
@@ -241,3 +334,9 @@ def _text(fields: Mapping[str, Any], name: str, longest: int = _FIELD) -> str | 
     value = fields.get(name)
     is_text = isinstance(value, str | int | float)
     return printable(str(value)[:longest]) if value and is_text else None
+
+
+def _time(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field if it is a time, or `None`."""
+    text = _text(fields, name)
+    return text if text is not None and _TIME.fullmatch(text) else None

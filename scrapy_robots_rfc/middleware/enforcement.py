@@ -35,7 +35,7 @@ class Enforcement:
         self._crawler = crawler
         self._count = stats.counter(crawler)
         self._throttle = throttle
-        self._signals_allowed = settings.report_allowed
+        self._signals_allowed = bool(settings.report)
         self._dry_run = settings.dry_run
         self._is_one_page_command = is_one_page_command(crawler)
         #: Disallowed requests that were let through in a dry run.

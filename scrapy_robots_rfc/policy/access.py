@@ -39,12 +39,14 @@ class Outcome(enum.Enum):
     #: The crawl itself failed, so nothing is allowed. This result is never cached.
     LOCAL = "local"
 
-    def explained(self, cause: str) -> str:
+    def explained(self, cause: str, *, stale: bool = False) -> str:
         """Return a human-readable description of the result and its effect."""
-        return _EXPLAINED[self].format(cause=cause)
+        return _EXPLAINED[None if stale else self].format(cause=cause)
 
 
+# The key `None` is for a stale file.
 _EXPLAINED = {
+    None: "stale ({cause}), so an earlier copy is used",
     Outcome.SUCCESSFUL: "successful ({cause}), so its rules apply",
     Outcome.UNAVAILABLE: "unavailable ({cause}), so everything is allowed",
     Outcome.UNREACHABLE: "unreachable ({cause}), so nothing is allowed",

@@ -1,4 +1,4 @@
-"""Write a record of each robots.txt decision to ROBOTS_REPORT.
+"""Write a record of each robots.txt decision and of each origin to ROBOTS_REPORT.
 
 Decisions arrive as signals. As with FEEDS, Scrapy's exporters and feed storages write the records.
 `archive.py` also uses the end of this module, which rejects outputs that share a path or URI and
@@ -33,7 +33,7 @@ from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.decision import Decision
+from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import (
     error_text,
     masked,
@@ -45,22 +45,27 @@ from scrapy_robots_rfc.core.text import (
 from scrapy_robots_rfc.errors import MissingPackageError, SettingError
 from scrapy_robots_rfc.fetching.parsed import EXEMPT, OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import running_middleware
-from scrapy_robots_rfc.policy.origins import without_userinfo
+from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.policy.pacing import Bound
 from scrapy_robots_rfc.reporting.summary import exempted
 from scrapy_robots_rfc.settings import FEED_ACCEPTED, PLACE_ACCEPTED, Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 REPORT, ARCHIVE = "ROBOTS_REPORT", "ROBOTS_ARCHIVE"
-#: The `reason` in the last record of a crawl.
-RUN = "run"
+#: The `reason` in the record of an origin, and in the last record of a crawl.
+ORIGIN, RUN = "origin", "run"
+#: Maximum number of origins to count at once. If there are more, the oldest one gets its record.
+MAX_ORIGINS = 10_000
+# Number of origins that are written without a pause.
+_ORIGINS_AT_ONCE = 100
 # The time at which each crawl started.
 _RUNS: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
 _RECORDS = stats.RECORDS.format(output="report")
 
 _NAMES = (
     "time run spider agent url referrer origin token reason line rule why robots_url digest outcome"
-    " fresh_until version"
+    " status fetched fresh_until crawl_delay version"
 )
 #: The fields of a record, in order, with their defaults; see `docs/report.md`.
 FIELDS: dict[str, Any] = {
@@ -69,6 +74,8 @@ FIELDS: dict[str, Any] = {
     "dry_run": False,
     "allowed": False,
     "count": 1,
+    "allowed_requests": None,
+    "disallowed_requests": None,
 }
 # FEEDS options with Scrapy's defaults. Settings for item feeds, such as FEED_EXPORT_FIELDS, don't
 # apply to reports.
@@ -104,6 +111,8 @@ class Report:
         self._settings = settings
         self._version = version("scrapy-robots-rfc")
         self._run = run_of(crawler)
+        # The record of each origin, without the fields that all records have.
+        self._origins: dict[Origin, dict[str, Any]] = {}
         # Build the local files' URIs now, because the working directory may be deleted later.
         self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
@@ -126,6 +135,7 @@ class Report:
             raise SettingError(key, value, f"{accepted} ({problem})") from None
         crawler.signals.connect(self._decided, signals.request_disallowed)
         crawler.signals.connect(self._decided, signals.request_allowed)
+        crawler.signals.connect(self._paced, signals.site_paced)
         crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
 
     def _prepare(self, crawler: Crawler, uri: str, options: Mapping[str, Any]) -> None:
@@ -151,6 +161,7 @@ class Report:
         )
         fields = options["fields"]
         self._has_reasons: bool = fields is None or "reason" in fields
+        self._lists_allowed = self._settings.report_allowed
         self._storage = build_from_crawler(storage, crawler, filled_in, feed_options=options)
         make_exporter = partial(
             build_from_crawler,
@@ -177,7 +188,12 @@ class Report:
         robots: OriginPolicy | None,
         line: int | None,
     ) -> None:
-        """Write a record of a decision; see `signals.py`."""
+        """Count a decision and write its record; see `signals.py`."""
+        policy = {} if robots is None else self._policy(robots)
+        if robots is not None:
+            self._count(decision, robots, policy)
+        if decision.allowed and not self._lists_allowed:
+            return
         rule = decision.rule
         referrer = (request.headers.get("Referer") or b"").decode("utf-8", "backslashreplace")
         record = self._record(
@@ -193,34 +209,75 @@ class Report:
             stale=decision.stale,
             dry_run=self._settings.dry_run,
             allowed=decision.allowed,
-            **({} if robots is None else self._policy(robots)),
+            **policy,
         )
         if self._write(record):
             self._stats.inc_value(_RECORDS)
 
     def _policy(self, robots: OriginPolicy) -> dict[str, Any]:
         """Return the fields that describe an origin's robots.txt."""
-        left = robots.validity.fresh_until - self._runtime.clock()
         return {
             "robots_url": self._overrides.get(robots.override, robots.origin.robots_url),
             "digest": None if robots.file is None else robots.file.digest,
             "outcome": robots.outcome.value,
-            "fresh_until": None if left == math.inf else utc_text(self._runtime.date() + left),
+            "status": robots.status,
+            "fetched": self._date(robots.fetched),
+            "fresh_until": self._date(robots.validity.fresh_until),
         }
+
+    def _date(self, clock: float) -> str | None:
+        """Return the date of a time on `Runtime.clock`, or `None` if the time is infinite."""
+        if math.isinf(clock):
+            return None
+        return utc_text(self._runtime.date() + clock - self._runtime.clock())
+
+    def _count(self, decision: Decision, robots: OriginPolicy, policy: Mapping[str, Any]) -> None:
+        """Count a decision in the record of its origin."""
+        record = self._origin(robots.origin)
+        why = robots.outcome.explained(robots.cause, stale=robots.stale)
+        record.update(policy, why=printable(why), stale=robots.stale)
+        record["allowed_requests" if decision.allowed else "disallowed_requests"] += 1
+        if decision.reason is Reason.USE:  # this request was already counted as allowed
+            record["allowed_requests"] -= 1
+
+    def _paced(self, robots: OriginPolicy, bound: Bound) -> None:
+        """Keep the delay that a site asks for; see `signals.py`."""
+        if math.isfinite(bound.seconds):
+            self._origin(robots.origin)["crawl_delay"] = bound.seconds
+
+    def _origin(self, origin: Origin) -> dict[str, Any]:
+        """Return an origin's record. If there are too many origins, write the oldest one's."""
+        if origin not in self._origins:
+            if len(self._origins) >= MAX_ORIGINS:
+                self._write_origin(next(iter(self._origins)))
+            self._origins[origin] = {"allowed_requests": 0, "disallowed_requests": 0}
+        return self._origins[origin]
+
+    def _write_origin(self, origin: Origin) -> None:
+        """Write an origin's record, and forget it."""
+        record = self._origins.pop(origin)
+        if "outcome" in record and self._has_reasons:  # other fields do not identify the record
+            self._write(self._end(ORIGIN, origin=str(origin), **record))
 
     def _record(self, **fields: object) -> dict[str, Any]:
         fixed = {"run": self._run, "spider": self._spider.name, "version": self._version}
         return {**FIELDS, "time": utc_text(self._runtime.date()), **fixed, **fields}
 
-    def _end(self, reason: str) -> dict[str, Any]:
+    def _end(self, reason: str, **fields: object) -> dict[str, Any]:
+        """Return one of the last records, which add up requests and are about none."""
+        agent, dry_run = agent_name(self._crawler, None), self._settings.dry_run
+        return self._record(agent=agent, reason=reason, dry_run=dry_run, count=0, **fields)
+
+    def _run_record(self, reason: str) -> dict[str, Any]:
         """Return the last record, which shows that the crawl ended even if it dropped nothing."""
-        allowed = pluralize(self._stats.get_value(stats.ALLOWED, 0), "request")
-        return self._record(
-            agent=agent_name(self._crawler, None),
-            reason=RUN,
-            why=f"ended ({reason}), {allowed} allowed",
-            dry_run=self._settings.dry_run,
-            count=0,
+        allowed = self._stats.get_value(stats.ALLOWED, 0)
+        undecided = self._stats.get_value(stats.UNDECIDED, 0)
+        rest = f", {undecided:,} undecided" if undecided else ""
+        return self._end(
+            RUN,
+            why=f"ended ({reason}), {pluralize(allowed, 'request')} allowed{rest}",
+            allowed_requests=allowed,
+            disallowed_requests=self._stats.get_value(stats.FORBIDDEN, 0),
         )
 
     def _write(self, record: dict[str, Any]) -> bool:
@@ -266,8 +323,12 @@ class Report:
             why = EXEMPT.format(exempt=entry)
             self._write(self._record(reason="exempt", rule=entry, why=why, count=count))
         is_stored = self._file is not None or self._store_empty
-        if is_stored and self._has_reasons:  # other fields do not identify the last record
-            self._write(self._end(reason))
+        if is_stored and self._has_reasons:
+            for number, origin in enumerate(list(self._origins), 1):
+                self._write_origin(origin)
+                if number % _ORIGINS_AT_ONCE == 0:
+                    await self._runtime.sleep(0)
+            self._write(self._run_record(reason))
         try:
             if is_stored:
                 self._open()

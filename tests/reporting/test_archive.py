@@ -123,7 +123,8 @@ async def test_declared_uses(tmp_path: Path) -> None:
     assert "use: train-ai, tdm\r\n" in found[0]
     assert "use: search\r\n" in found[1]
     assert "use: " not in found[2]
-    runs = [json.loads(line)["run"] for line in report.read_text().splitlines()]
+    lines = map(json.loads, report.read_text().splitlines())
+    runs = [record["run"] for record in lines if record["reason"] == "run"]
     for run, text in zip(runs, found, strict=True):
         assert f"run: {run}\r\nspider: pages\r\n" in text
 

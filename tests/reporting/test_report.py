@@ -67,6 +67,8 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
     assert list(record) == list(FIELDS)
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["time"])
     fresh_until = datetime.fromisoformat(record.pop("fresh_until"))
+    fetched = datetime.fromisoformat(record.pop("fetched"))
+    assert timedelta(0) <= datetime.now(UTC) - fetched < timedelta(minutes=1)
     assert timedelta(hours=23) < fresh_until - datetime.now(UTC) < timedelta(hours=25)
     assert datetime.fromisoformat(record.pop("run")) <= datetime.fromisoformat(record.pop("time"))
     assert record == {
@@ -83,11 +85,15 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
         "robots_url": site.url("/robots.txt"),
         "digest": f"sha256:{hashlib.sha256((RULES.encode() + body)[:512_000]).hexdigest()}",
         "outcome": "successful",
+        "status": 200,
+        "crawl_delay": None,
         "version": version("scrapy-robots-rfc"),
         "stale": False,
         "dry_run": False,
         "allowed": False,
         "count": 1,
+        "allowed_requests": None,
+        "disallowed_requests": None,
     }
 
 
@@ -126,6 +132,17 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
     }
     assert found["/y"]["why"] == "robots.txt: no rule of the group `*` matches"
     assert found["/y"]["digest"] == found["/private/x"]["digest"]
+
+
+@pytest.mark.parametrize(("option", "count"), [(False, 0), ("true", 1)])
+@ensureDeferred
+async def test_the_option_allowed_is_a_boolean(
+    site: Site, tmp_path: Path, option: object, count: int
+) -> None:
+    """The option `allowed` accepts the same values as a setting that is True or False."""
+    path = tmp_path / "r.jsonl"
+    await crawl([site.url("/x")], {"ROBOTS_REPORT": {path: {"allowed": option}}})
+    assert len(read(path)) == count
 
 
 @ensureDeferred
@@ -247,7 +264,7 @@ async def test_a_dry_run_and_exempt_sites_are_reported(
 
 
 #: All fields that are the same in each crawl.
-UNTIMED = {"fields": [name for name in FIELDS if name not in ("time", "run", "fresh_until")]}
+UNTIMED = {"fields": [name for name in FIELDS if not name.startswith(("time", "run", "f"))]}
 
 
 @ensureDeferred
@@ -280,7 +297,7 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
         if line
     ]
     assert [line["rule"] for line in lines] == [
-        *("Disallow: /p*\\x1b[2J\\u202e<&\"',\\x07\\xff", None)
+        *("Disallow: /p*\\x1b[2J\\u202e<&\"',\\x07\\xff", None, None)
     ]
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8")) == lines
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))
@@ -396,11 +413,12 @@ async def test_the_last_record_shows_that_a_crawl_ended(site: Site, tmp_path: Pa
     """
     path = tmp_path / "r.jsonl"
     await crawl([site.url("/x")], {"ROBOTS_REPORT": path, "ROBOTSTXT_USER_AGENT": "foobot"})
-    record = json.loads(path.read_text(encoding="utf-8"))
+    [record] = read(path, "run")
     assert list(record) == list(FIELDS)
     assert [record[name] for name in ("spider", "agent", "reason", "why", "count")] == [
         *("pages", "foobot", "run", "ended (finished), 1 request allowed", 0)
     ]
+    assert (record["allowed_requests"], record["disallowed_requests"]) == (1, 0)
     path.unlink()
     await crawl([site.url("/x")], {"ROBOTS_REPORT": {path: {"store_empty": False}}})
     assert not path.exists()

@@ -48,7 +48,7 @@ async def test_record(proxy: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [written] = read(tmp_path / "robots.jsonl")
     shown = json.loads(plain(block("docs/report.md", "json", "digest")))
     assert list(written) == list(shown)
-    times = {"time": "", "run": "", "fresh_until": ""}
+    times = {"time": "", "run": "", "fetched": "", "fresh_until": ""}
     assert {**written, **times} == {**shown, **times}
 
 

@@ -33,6 +33,8 @@ def record(**fields: Any) -> dict[str, Any]:
         "robots_url": "https://a.example/robots.txt",
         "digest": f"sha256:{0:064x}",
         "outcome": "successful",
+        "status": 200,
+        "fetched": "2026-11-21T22:40:01.100Z",
         "fresh_until": "2026-11-22T22:40:01.100Z",
         "version": "0.1.0",
     }
@@ -44,29 +46,42 @@ def unreachable(cause: str = "503", **fields: Any) -> dict[str, Any]:
     """A record of a request whose robots.txt was unreachable."""
     nothing = dict.fromkeys(("token", "line", "rule", "digest"))
     why = f"robots.txt unreachable: {cause}"
-    return record(**nothing, reason="unreachable", outcome="unreachable", why=why, **fields)
+    state = {"outcome": "unreachable", "status": int(cause) if cause.isdecimal() else None}
+    return record(**{**nothing, **state, "reason": "unreachable", "why": why, **fields})
 
 
 def exempt(entry: str, count: int, **fields: Any) -> dict[str, Any]:
     """A last record, about an entry of ROBOTS_EXEMPT."""
-    names = "agent url referrer origin token line robots_url digest outcome fresh_until"
-    nothing = dict.fromkeys(names.split())
+    names = "agent url referrer origin token line robots_url digest outcome status fetched"
+    nothing = dict.fromkeys((*names.split(), "fresh_until"))
     why = f"exempt: `{entry}` of ROBOTS_EXEMPT"
     return record(**nothing, reason="exempt", rule=entry, why=why, count=count, **fields)
 
 
+def site(origin: str, allowed: int, **fields: Any) -> dict[str, Any]:
+    """A last record, about an origin."""
+    nothing = dict.fromkeys(("url", "referrer", "token", "line", "rule"))
+    made = {"robots_url": f"{origin}/robots.txt", "why": "successful (200), so its rules apply"}
+    counts = {"count": 0, "allowed_requests": allowed, "disallowed_requests": 0}
+    return record(**{**nothing, **made, **counts, "reason": "origin", "origin": origin, **fields})
+
+
 def ended(allowed: int = 1, **fields: Any) -> dict[str, Any]:
     """The last record of a crawl."""
-    names = "url referrer origin token line rule robots_url digest outcome fresh_until"
-    nothing = dict.fromkeys(names.split())
+    names = "url referrer origin token line rule robots_url digest outcome status fetched"
+    nothing = dict.fromkeys((*names.split(), "fresh_until"))
     why = f"ended (finished), {allowed:,} requests allowed"
-    return record(**nothing, reason="run", why=why, count=0, **fields)
+    made = {"reason": "run", "why": why, "count": 0, "allowed_requests": allowed}
+    return record(**{**nothing, **made, **fields})
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The records of a file of JSON lines, without the last record of each crawl."""
+def read(path: Path, *last: str) -> list[dict[str, Any]]:
+    """The records of a file of JSON lines, without those about an origin and a whole crawl.
+
+    :param last: the reasons of such records that are included.
+    """
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [record for record in found if record["reason"] != "run"]
+    return [record for record in found if record["reason"] not in {"origin", "run"} - set(last)]
 
 
 def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = None) -> bytes:
@@ -128,20 +143,36 @@ def crawl() -> list[dict[str, Any]]:
             time = f"2026-11-21T{clock}.{number % 1000:03}Z"
             made.append(_request(time, number, pick, failing=55 <= minute < 70 and step % 2 == 0))
     last = "2026-11-21T09:30:00.000Z"
+    sites = [site(origin, 30 * weight, time=last, **_FETCHED) for origin, weight, _ in _SITES]
+    failing = [
+        site(origin, 0, time=last, **{**_FETCHED, **_failed(cause)}) for origin, cause in _FAILING
+    ]
     return [
         *made,
         exempt("*.staging.example", 41, time=last),
         exempt("intranet.example", 12, time=last),
-        ended(1203, spider="shops", time=last),
+        *(each | {"spider": "shops"} for each in [*sites, *failing]),
+        ended(1539, spider="shops", time=last),
         ended(411, spider="news", time=last),
     ]
+
+
+_FETCHED = {"fetched": "2026-11-21T08:00:00.000Z"}
+
+
+def _failed(cause: str) -> dict[str, Any]:
+    """The fields of an origin whose robots.txt was unreachable."""
+    why = f"unreachable ({cause}), so nothing is allowed"
+    return {"outcome": "unreachable", "status": None, "digest": None, "why": why}
 
 
 def _request(time: str, number: int, pick: int, *, failing: bool) -> dict[str, Any]:
     spider = "shops" if number % 4 else "news"
     if failing:
         origin, cause = _FAILING[number % 3]
-        return unreachable(cause, time=time, spider=spider, url=f"{origin}/{number}", origin=origin)
+        url, file = f"{origin}/{number}", f"{origin}/robots.txt"
+        found = {"url": url, "origin": origin, "robots_url": file, **_FETCHED}
+        return unreachable(cause, time=time, spider=spider, **found)
     origin, rules = [(origin, rules) for origin, weight, rules in _SITES for _ in range(weight)][
         pick
     ]
@@ -156,4 +187,5 @@ def _request(time: str, number: int, pick: int, *, failing: bool) -> dict[str, A
         why=f"robots.txt line {line}: {rule}",
         robots_url=f"{origin}/robots.txt",
         stale=origin == "http://town.example",
+        **_FETCHED,
     )
