@@ -209,7 +209,6 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
         "allowed_urls": [_group_record(sums, *each) for each in largest(sums.allowed_groups)],
         "more": {name: max(0, size - TOP) for name, (_, size) in lists.items()},
         "versions": list(islice(sums.versions, TOP)),
-        "created": utc_text(Runtime().date()),
         "file": source,
         "records": sums.records,
         "broken": sums.broken,

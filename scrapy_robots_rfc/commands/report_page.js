@@ -40,7 +40,7 @@ const date = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
 // Filters of the tables of URLs. A click on a reason, site or rule sets or clears a filter.
 
 const filters = { reason: null, origin: null, rule: null };
-const tables = []; // the functions that draw the tables again
+const tables = []; // the functions that draw the tables of URLs again
 
 const choose = (facet, value) => {
   filters[facet] = filters[facet] === value ? null : value;
@@ -228,10 +228,11 @@ const section = ({ kind, title, about, columns, rows: toRows }) => {
   };
   const unlisted = hasUrls ? data[kind].reduce((sum, group) => sum + group.more, 0) : 0;
   input.addEventListener("input", () => show(FEW));
-  tables.push(draw);
+  if (hasUrls) tables.push(draw);
   addEventListener("beforeprint", () => show(STEP));
   const headings = columns.map((text, place) => {
     const heading = html("th", { scope: "col", class: !place ? "" : text === "Share" ? "bars" : "n" });
+    if (text === "Dropped") heading.setAttribute("aria-sort", "descending");
     heading.append(button(text, () => { sort(rows, heading, headings); draw(); }));
     return heading;
   });

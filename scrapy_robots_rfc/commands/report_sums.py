@@ -107,8 +107,8 @@ class Site:
     def end(self, fields: Mapping[str, Any]) -> None:
         """Keep what the record of the origin says, which the crawl writes at its end."""
         self.state["why"] = without_passwords(_text(fields, "why") or NOT_GIVEN)
-        delay = fields.get("crawl_delay")
-        if isinstance(delay, int | float) and 0 < delay < LONGEST_DELAY:
+        delay: Any = fields.get("crawl_delay")
+        if type(delay) in (int, float) and 0 < delay < LONGEST_DELAY:
             self.state["crawl_delay"] = delay
 
 

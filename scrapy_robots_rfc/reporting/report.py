@@ -207,7 +207,7 @@ class Report:
             rule=None if rule is None else str(rule),
             why=printable(why),
             stale=decision.stale,
-            dry_run=self._settings.dry_run,
+            dry_run=self._settings.dry_run and not decision.allowed,
             allowed=decision.allowed,
             **policy,
         )

@@ -85,6 +85,7 @@ def sessions() -> list[tuple[str, str]]:
 def same(text: str) -> str:
     """Return a text without dates, durations and versions."""
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "DATE", text)
+    text = re.sub(r"  created .*", "  created DATE", text)
     text = re.sub(r"Scrapy/\d+[\d.]*", "Scrapy/VERSION", text)
     text = re.sub(r"\b1[6-9]\d{8}\.\d+", "TIME", text)
     text = re.sub(r'"fresh_for": [\d.]+', '"fresh_for": SPAN', text)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,7 +61,7 @@ def sums(report: Report) -> Sums:
 def test_lists_add_up_to_the_total(sums: Sums) -> None:
     """Each list of dropped requests adds up to the total, in order; exempt ones are apart."""
     found = sums(CRAWL)
-    dropped = [item for item in CRAWL if item["reason"] not in ("exempt", "run")]
+    dropped = [item for item in CRAWL if item["reason"] not in ("exempt", "origin", "run")]
     assert found["requests"] == len(dropped)
     for field in ("reason", "origin", "spider", "agent"):
         counts = Counter(item[field] for item in dropped)
@@ -68,10 +70,8 @@ def test_lists_add_up_to_the_total(sums: Sums) -> None:
         assert [row["requests"] for row in rows] == sorted(counts.values(), reverse=True)
     assert sum(group["requests"] for group in found["dropped"]) == len(dropped)
     assert [row["share"] for row in found["by_reason"]] == ["93.3%", "6.7%"]
-    assert [(row["why"], row["requests"]) for row in found["unreachable"]] == [
-        ("503", 42),
-        ("no answer in 30 s", 22),
-    ]
+    rules = Counter(item["rule"] or item["why"] for item in dropped)
+    assert {row["rule"]: row["requests"] for row in found["by_rule"]} == rules
     assert found["exempt"] == [
         {"entry": "*.staging.example", "requests": 41},
         {"entry": "intranet.example", "requests": 12},
@@ -135,16 +135,20 @@ def test_header_says_when_and_who(report: Report) -> None:
         record(allowed=True, spider="shops"),
         exempt("a.example", 3),
     ]
-    assert report(records).lines[:8] == [
+    *lines, created = report(records).lines[:10]
+    assert lines == [
         "2 requests dropped",
         "  file       r.jsonl (4 records)",
         "  time       2026-11-21 22:40:01 to 2026-11-22 01:02:03 UTC",
         "  runs       2",
         "  spider     news",
         "  agents     newsbot (1), foobot (1)",
-        "  allowed    1 request, not counted below",
+        "  version    scrapy-robots-rfc 0.1.0",
+        "  allowed    not known, because the crawl has not written its last records",
         "  exempt     3 requests, not judged by robots.txt",
     ]
+    package = f"scrapy-robots-rfc {version('scrapy-robots-rfc')}"
+    assert re.fullmatch(rf"  created    20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC by {package}", created)
 
 
 def test_each_page_counts_once(report: Report) -> None:
@@ -188,13 +192,15 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
 
 def test_a_run_that_dropped_nothing(report: Report, sums: Sums) -> None:
     """The report of a crawl that dropped nothing has its time, spider, agent and end."""
-    assert report([ended(7)]).lines == [
+    assert report([ended(7)]).lines[:-1] == [
         "No requests were dropped",
         "  file       r.jsonl (1 record)",
         "  time       2026-11-21 22:40:01 UTC",
         "  run        ended (finished), 7 requests allowed",
         "  spider     news",
         "  agent      newsbot",
+        "  version    scrapy-robots-rfc 0.1.0",
+        "  allowed    7 requests",
     ]
     [run] = sums([ended(7)])["runs"]
     assert (run["spider"], run["requests"], run["end"]) == (
@@ -247,8 +253,9 @@ def test_passwords_are_left_out(sums: Sums) -> None:
     assert found["dropped"][0]["origin"] == "https://a.example"
     assert found["dropped"][0]["urls"][0]["url"] == "https://a.example/x"
     why = "robots.txt unreachable: no answer from proxy http://me:secret@a.example:1"
-    cause = sums([record(reason="unreachable", why=why)])["unreachable"][0]["why"]
-    assert cause == "no answer from proxy http://***@a.example:1"
+    made = record(reason="unreachable", rule=None, why=why)
+    cause = sums([made])["by_rule"][0]["rule"]
+    assert cause == "robots.txt unreachable: no answer from proxy http://***@a.example:1"
 
 
 def test_long_lists_say_how_much_is_left_out(report: Report, sums: Sums) -> None:

@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.support.report_pages import ACTS, hostile, made
-from tests.support.reports import crawl, record, unreachable
+from tests.support.reports import crawl, ended, record, site, unreachable
 from tests.support.site import Site
 
 if TYPE_CHECKING:
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 #: What a browser shows does not depend on the versions of CPython and Scrapy.
 pytestmark = pytest.mark.once
 
-#: Name of a table -> the key of its rows in the JSON.
-TABLES = {
-    "origin": "by_origin",
-    "unreachable": "unreachable",
-    "dropped": "dropped",
-    "exempt": "exempt",
-}
 HAS_ROOM = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
@@ -64,11 +57,29 @@ def opened(browser: Browser, folder: Path, records: list[dict[str, Any]]) -> Bro
 def test_numbers_are_those_of_the_json(shown: Shown) -> None:
     """The tables have the numbers and shares of the JSON, in the same order."""
     browser, sums = shown
-    for name, key in TABLES.items():
-        numbers = [[str(row["requests"]), row.get("share")] for row in sums[key]]
-        cells = [[*row[1].split(), None][:2] for row in rows(browser, name)]
-        assert cells == numbers, name
-    assert text(browser, "h1") == f"{sums['requests']} requests dropped"
+    sites = [[row["share"], str(row["requests"]), str(row["allowed"])] for row in sums["by_origin"]]
+    rules = [[row["share"], str(row["requests"])] for row in sums["by_rule"]]
+    exempt = [[str(row["requests"])] for row in sums["exempt"]]
+    assert [row[1:] for row in rows(browser, "origin")] == sites
+    assert [row[1:] for row in rows(browser, "rule")] == rules
+    assert [row[1:] for row in rows(browser, "exempt")] == exempt
+    total = sums["requests"] + sums["allowed"]
+    assert text(browser, "h1").startswith(f"{sums['requests']} of {total:,} requests dropped")
+
+
+def test_a_site_has_its_robots_txt(browser: Browser, tmp_path: Path) -> None:
+    """A site has the state of its robots.txt, and the URL, digest and time of each file."""
+    records = [record(), site("https://a.example", 3, crawl_delay=2), ended(3)]
+    opened(browser, tmp_path, records)
+    browser.driver.find_element(By.CSS_SELECTOR, "#origin summary").click()
+    [[name, *numbers]] = rows(browser, "origin")
+    assert numbers == ["100.0%", "1", "3"]
+    assert name.split("\n") == [
+        "https://a.example",
+        "successful (200), so its rules apply; Crawl-delay 2 s",
+        "1 robots.txt file",
+        f"https://a.example/robots.txt (sha256:{0:064x}, fetched 2026-11-21 22:40:01 UTC)",
+    ]
 
 
 def test_reasons_add_up_to_the_total(browser: Browser, tmp_path: Path) -> None:
@@ -86,55 +97,124 @@ def test_reasons_add_up_to_the_total(browser: Browser, tmp_path: Path) -> None:
     assert all(len(name) == 2 for name, _ in tiles[:-1])
 
 
-def test_dropped_urls_are_listed_by_reason_and_rule(browser: Browser, tmp_path: Path) -> None:
-    """Each rule has its URLs, and a line counts the requests that are not listed."""
+def test_dropped_urls_are_listed_with_their_rules(browser: Browser, tmp_path: Path) -> None:
+    """The first ten URLs are shown, a button shows more, and a line counts the rest."""
     urls = [f"https://a.example/private/{number}" for number in range(1002)]
     slow = unreachable(url="https://b.example/x", origin="https://b.example")
     opened(browser, tmp_path, [*(record(url=url) for url in urls), slow, slow])
-    first, second = browser.driver.find_elements(By.CSS_SELECTOR, "#dropped tbody th")
-    assert first.text.split("\n") == [
-        "robots.txt line 2: Disallow: /private/",
-        "https://a.example, rule, group *, agent newsbot",
-        "1,000 URLs",
-    ]
-    first.find_element(By.TAG_NAME, "summary").click()
-    lines = first.text.split("\n")
-    assert lines[3:-1] == urls[:1000]
-    assert lines[-1] == "and 2 more requests; scrapy robots report --json lists every URL"
-    second.find_element(By.TAG_NAME, "summary").click()
-    assert second.text.endswith("\n1 URL\nhttps://b.example/x (2 times)")
+    why = "robots.txt line 2: Disallow: /private/ (rule, group *, agent newsbot)"
+    assert rows(browser, "dropped") == [[f"{url}\n{why}", "1"] for url in urls[:10]]
+    more = browser.driver.find_element(By.CSS_SELECTOR, "#dropped .rest button")
+    assert more.text == "Show all 1,001"
+    more.click()
+    *shown, last = rows(browser, "dropped")
+    assert [row[0].split("\n")[0] for row in shown] == urls[:1000]
+    unreachable_why = "robots.txt unreachable: 503 (unreachable, agent newsbot)"
+    assert last == [f"https://b.example/x\n{unreachable_why}", "2"]
+    rest = "and 2 more requests; scrapy robots report --json lists every URL"
+    assert text(browser, "#dropped .rest") == rest
+
+
+def test_allowed_urls_have_a_table(browser: Browser, tmp_path: Path) -> None:
+    """With `--allowed`, the allowed URLs are listed in a table of their own."""
+    why = "robots.txt: no rule"
+    allowed = record(allowed=True, reason="no_rule", rule=None, url="https://a.example/", why=why)
+    made(tmp_path, [record(), allowed, ended(1)], "--allowed")
+    browser.open(tmp_path / "report.html")
+    [[found, number]] = rows(browser, "allowed_urls")
+    assert found.split("\n")[0] == "https://a.example/"
+    assert number == "1"
 
 
 # How it is used.
 
 
+def urls_shown(browser: Browser) -> list[str]:
+    """The dropped URLs that are shown."""
+    return [row[0].split("\n")[0] for row in rows(browser, "dropped")]
+
+
 def test_urls_are_found(browser: Browser, tmp_path: Path) -> None:
     """A search finds URLs that contain the text in any case, even if they were hidden."""
     urls = [f"https://a.example/private/{number}" for number in range(200)]
-    records = [*(record(url=url) for url in urls), record(url="https://a.example/b", line=3)]
+    why = "robots.txt line 3: Disallow: /b"
+    records = [*(record(url=url) for url in urls), record(url="https://a.example/b", why=why)]
     opened(browser, tmp_path, records)
     field = browser.driver.find_element(By.ID, "filter-dropped")
     field.send_keys("PRIVATE/19")
-    [[found, _]] = rows(browser, "dropped")
-    assert [line for line in found.split("\n") if "/private/1" in line] == [urls[19], *urls[190:]]
+    assert text(browser, "#dropped .rest") == "Show all 11"
+    browser.driver.find_element(By.CSS_SELECTOR, "#dropped .rest button").click()
+    assert urls_shown(browser) == [urls[19], *urls[190:]]
     field.clear()
-    field.send_keys("line 3", Keys.BACKSPACE)
-    assert len(rows(browser, "dropped")) == 2
-    assert "/private/19" not in rows(browser, "dropped")[0][0]
+    field.send_keys("line 3", Keys.BACKSPACE * 2)
+    assert len(urls_shown(browser)) == 10
+    field.send_keys(" 3")
+    assert urls_shown(browser) == ["https://a.example/b"]
+
+
+def test_a_click_shows_the_urls(browser: Browser, tmp_path: Path) -> None:
+    """A click on a reason, a site or a rule shows its URLs only, until another click."""
+    b = {"origin": "https://b.example", "url": "https://b.example/private/1"}
+    other = {"rule": "Disallow: /b", "why": "robots.txt line 3: Disallow: /b"}
+    c = {"origin": "https://c.example", "url": "https://c.example/"}
+    opened(browser, tmp_path, [record(), record(**b), record(url="x", **other), unreachable(**c)])
+    first, second, third, fourth = urls_shown(browser)
+    choices: dict[str, list[str]] = {
+        ".tiles button[value=unreachable]": [fourth],
+        "#origin button[value='https://a.example']": [first, third],
+        "#rule button[value='Disallow: /private/']": [first, second],
+        "#rule button[value='robots.txt unreachable: 503']": [fourth],
+    }
+    for selector, expected in choices.items():
+        choice = browser.driver.find_element(By.CSS_SELECTOR, selector)
+        browser.run("arguments[0].click()", choice)
+        assert urls_shown(browser) == expected, selector
+        assert choice.get_attribute("aria-pressed") == "true"
+        browser.driver.find_element(By.CSS_SELECTOR, ".chip").click()
+        assert urls_shown(browser) == [first, second, third, fourth]
+        assert choice.get_attribute("aria-pressed") == "false"
+
+
+def test_filters_are_combined(browser: Browser, tmp_path: Path) -> None:
+    """A URL is shown if it has the chosen site and the chosen rule."""
+    b = {"origin": "https://b.example", "url": "https://b.example/private/1"}
+    opened(browser, tmp_path, [record(), record(**b)])
+    for selector in ("#rule button.choice", "#origin button[value='https://b.example']"):
+        browser.run("document.querySelector(arguments[0]).click()", selector)
+    assert urls_shown(browser) == [b["url"]]
+    chips = browser.driver.find_elements(By.CSS_SELECTOR, ".chip")
+    assert [chip.text for chip in chips] == [
+        "site: https://b.example \u00d7",
+        "rule: Disallow: /private/ \u00d7",
+    ]
+
+
+def test_a_long_list_is_short_at_first(browser: Browser, tmp_path: Path) -> None:
+    """A table shows ten rows, and a button shows all of them."""
+    origins = [f"https://{number}.example" for number in range(12)]
+    opened(browser, tmp_path, [record(origin=origin) for origin in origins])
+    assert [row[0].split("\n")[0] for row in rows(browser, "origin")] == origins[:10]
+    browser.driver.find_element(By.CSS_SELECTOR, "#origin .rest button").click()
+    assert [row[0].split("\n")[0] for row in rows(browser, "origin")] == origins
 
 
 def test_a_click_sorts_a_table(shown: Shown) -> None:
     """A click on a heading sorts the table, and another click reverses the order."""
     browser, sums = shown
     before = [str(row["requests"]) for row in sums["by_origin"]]
-    name, heading = browser.driver.find_elements(By.CSS_SELECTOR, "#origin thead button")
+    name, _, heading, allowed = browser.driver.find_elements(
+        By.CSS_SELECTOR, "#origin thead button"
+    )
     for expected in (before[::-1], before):
         heading.click()
-        assert [row[1].split()[0] for row in rows(browser, "origin")] == expected
+        assert [row[2] for row in rows(browser, "origin")] == expected
     name.click()
     sites = sorted(row["origin"] for row in sums["by_origin"])
-    assert [row[0] for row in rows(browser, "origin")] == sites
-    assert sort_of(browser) == ["ascending", None]
+    assert [row[0].split("\n")[0] for row in rows(browser, "origin")] == sites
+    assert sort_of(browser) == ["ascending", None, None, None]
+    allowed.click()
+    numbers = sorted((row["allowed"] for row in sums["by_origin"]), reverse=True)
+    assert [int(row[3]) for row in rows(browser, "origin")] == numbers
 
 
 def sort_of(browser: Browser) -> list[str | None]:
@@ -194,8 +274,8 @@ def test_a_screen_reader_can_read_it(shown: Shown) -> None:
 
 def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
     """Scripts and URLs in records and in the file name are not executed or requested."""
-    with Site() as site:
-        made(tmp_path, hostile(site.url("")), name='<img src=x onerror="acted=1">.jsonl')
+    with Site() as server:
+        made(tmp_path, hostile(server.url("")), name='<img src=x onerror="acted=1">.jsonl')
         opened = browser.open(tmp_path / "report.html")
         for target in browser.driver.find_elements(By.CSS_SELECTOR, "thead button")[:6]:
             target.click()
@@ -205,7 +285,7 @@ def test_nothing_acts(browser: Browser, tmp_path: Path) -> None:
         assert browser.run("return window.acted") is None
         asked = sum(item["reason"] != "exempt" for item in hostile(""))
         assert browser.driver.title == f"{asked:,} requests dropped - robots.txt report"
-        assert site.asked == []
+        assert server.asked == []
     assert opened.asked == [(tmp_path / "report.html").as_uri()]
     assert (opened.console, browser.said().console) == ([], [])
     text = browser.run("return document.body.innerText")

@@ -117,18 +117,22 @@ async def test_records_without_a_file_have_a_cause(site: Site, tmp_path: Path) -
 
 @ensureDeferred
 async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
-    """With the option `allowed`, allowed requests have a record, too, with their reason."""
+    """With the option `allowed`, allowed requests have a record, too, with their reason.
+
+    In a dry run, only the records of disallowed requests are marked.
+    """
     site.replies["/robots.txt"] = robots(RULES + "Allow: /private/open\n")
     pages = [site.url(path) for path in ("/private/x", "/private/open", "/y", "/robots.txt")]
-    found = await reported(pages, tmp_path / "r.jsonl", allowed=True)
+    dry_run = {"ROBOTS_DRY_RUN": True}
+    found = await reported(pages, tmp_path / "r.jsonl", dry_run, allowed=True)
     decided = {
-        path: (record["allowed"], record["reason"], record["line"])
+        path: (record["allowed"], record["dry_run"], record["reason"], record["line"])
         for path, record in found.items()
     }
     assert decided == {
-        "/private/x": (False, "rule", 2),
-        "/private/open": (True, "rule", 3),
-        "/y": (True, "no_rule", None),
+        "/private/x": (False, True, "rule", 2),
+        "/private/open": (True, False, "rule", 3),
+        "/y": (True, False, "no_rule", None),
     }
     assert found["/y"]["why"] == "robots.txt: no rule of the group `*` matches"
     assert found["/y"]["digest"] == found["/private/x"]["digest"]

@@ -1,0 +1,188 @@
+"""`scrapy robots report`: sites with their robots.txt, allowed requests, and sums that differ."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.command_line import run
+from tests.support.reports import ended, exported, record, site, unreachable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.once
+
+A, DIGEST = "https://a.example", f"sha256:{0:064x}"
+FETCHED = "2026-11-21T22:40:01.100Z"
+LISTED = record(allowed=True, reason="no_rule", rule=None, line=None, why="robots.txt: no rule")
+
+
+def report(folder: Path, records: list[dict[str, Any]], *arguments: str) -> list[str]:
+    """The lines of a report, with nothing on stderr."""
+    (folder / "r.jsonl").write_bytes(exported(records))
+    done = run("report", "r.jsonl", *arguments, folder=folder)
+    assert (done.code, done.err) == (0, "")
+    return done.lines
+
+
+def sums(folder: Path, records: list[dict[str, Any]], *arguments: str) -> dict[str, Any]:
+    """The totals as JSON."""
+    found: dict[str, Any] = json.loads(report(folder, records, "--json", *arguments)[0])
+    return found
+
+
+# How many of how many.
+
+
+@pytest.mark.parametrize(
+    ("dry_runs", "title"),
+    [
+        ([False], "1 of 4 requests dropped (25.0%)"),
+        ([True], "Dry run: 1 of 4 requests would be dropped (25.0%)"),
+        ([True, False], "2 of 5 requests disallowed (40.0%): 1 dropped, 1 in a dry run"),
+    ],
+)
+def test_the_title_has_the_share(tmp_path: Path, dry_runs: list[bool], title: str) -> None:
+    """The title says how many of how many requests were dropped."""
+    records = [*(record(dry_run=dry_run) for dry_run in dry_runs), ended(3)]
+    assert report(tmp_path, records)[0] == title
+
+
+def test_allowed_requests_count_once(tmp_path: Path) -> None:
+    """Allowed requests that have records and are counted at the end count once."""
+    records = [record(), LISTED, LISTED, site(A, 2), ended(2)]
+    found = sums(tmp_path, records)
+    assert found["allowed"] == 2
+    assert [row["allowed"] for row in found["by_origin"]] == [2]
+
+
+def test_runs_add_up(tmp_path: Path) -> None:
+    """The allowed requests of several runs add up, if all of them are known."""
+    later = {"run": "2026-11-22T08:00:00.000Z"}
+    records = [record(), site(A, 2), ended(2), record(**later), site(A, 3, **later)]
+    assert sums(tmp_path, records)["allowed"] is None
+    whole = sums(tmp_path, [*records, ended(3, **later)])
+    assert (whole["allowed"], whole["by_origin"][0]["allowed"]) == (5, 5)
+    assert sums(tmp_path, records, "--run", "1")["allowed"] == 2
+
+
+# Sites.
+
+
+def test_a_site_has_its_robots_txt(tmp_path: Path) -> None:
+    """A site has its state, status, delay and allowed requests, and each file that was used."""
+    newer = {"digest": f"sha256:{1:064x}", "fetched": "2026-11-22T22:40:01.100Z"}
+    records = [record(), record(**newer), site(A, 3, crawl_delay=2.5, **newer)]
+    [found] = sums(tmp_path, records)["by_origin"]
+    url = f"{A}/robots.txt"
+    assert found == {
+        "origin": A,
+        "requests": 2,
+        "share": "100.0%",
+        "allowed": 3,
+        "outcome": "successful",
+        "status": 200,
+        "why": "successful (200), so its rules apply",
+        "crawl_delay": 2.5,
+        "files": [
+            {"robots_url": url, "digest": DIGEST, "fetched": FETCHED},
+            {"robots_url": url, **newer},
+        ],
+    }
+    lines = report(tmp_path, records)
+    indent = " " * 22
+    start = lines.index("          2 100.0%  https://a.example (3 allowed)")
+    assert lines[start + 1 : start + 4] == [
+        f"{indent}robots.txt successful (200), so its rules apply; Crawl-delay 2.5 s",
+        f"{indent}sha256:000000000000..., fetched 2026-11-21 22:40:01 UTC",
+        f"{indent}sha256:000000000000..., fetched 2026-11-22 22:40:01 UTC",
+    ]
+
+
+def test_a_site_without_dropped_requests_is_listed(tmp_path: Path) -> None:
+    """A site whose requests were all allowed is listed after the others."""
+    records = [site("https://b.example", 7), unreachable(), site(A, 0), ended(7)]
+    rows = sums(tmp_path, records)["by_origin"]
+    assert [(row["origin"], row["requests"], row["allowed"]) for row in rows] == [
+        (A, 1, 0),
+        ("https://b.example", 0, 7),
+    ]
+
+
+def test_a_killed_crawl_has_sites(tmp_path: Path) -> None:
+    """Without the last records, a site has what the records of its requests say."""
+    lines = report(tmp_path, [unreachable(robots_url="file:///tmp/own.txt")])
+    assert lines[lines.index("by site") + 1 :][:3] == [
+        "          1 100.0%  https://a.example",
+        f"{' ' * 22}robots.txt unreachable",
+        f"{' ' * 22}file:///tmp/own.txt, fetched 2026-11-21 22:40:01 UTC",
+    ]
+
+
+@pytest.mark.parametrize("delay", [-1, 0, 10**400, 1e300, True, "2", None, [2]])
+def test_an_odd_delay_is_ignored(tmp_path: Path, delay: object) -> None:
+    """A delay that is not a number of seconds above 0 is ignored."""
+    [found] = sums(tmp_path, [site(A, 1, crawl_delay=delay)])["by_origin"]
+    assert found["crawl_delay"] is None
+
+
+def test_a_site_keeps_few_files(tmp_path: Path) -> None:
+    """A site with very many files keeps the first ten."""
+    records = [record(digest=f"sha256:{number:064x}") for number in range(20)]
+    [found] = sums(tmp_path, records)["by_origin"]
+    assert [file["digest"] for file in found["files"]] == [row["digest"] for row in records[:10]]
+
+
+# Sums that differ from those of the log.
+
+
+def test_the_report_says_why_its_sums_differ(tmp_path: Path) -> None:
+    """A line says how many requests only the report counts, and how many only the log counts."""
+    page = record(reason="page", outcome=None, rule=None, why="nofollow of https://a.example/1, x")
+    same = [record(), record(), ended(1, disallowed_requests=2)]
+    assert not [line for line in report(tmp_path, same) if line.startswith("  dropped")]
+    records = [record(), record(), page, ended(1, disallowed_requests=5)]
+    assert (
+        "  dropped    2 because of robots.txt, 1 because of their pages; 3 more have no record"
+        " (failed writes, or an item_filter)"
+    ) in report(tmp_path, records)
+    assert sums(tmp_path, records)["lost"] == 3
+
+
+# Allowed URLs.
+
+
+def test_allowed_urls_are_listed(tmp_path: Path) -> None:
+    """`--allowed` lists every allowed URL by reason and rule, also as JSON."""
+    urls = [f"https://a.example/{number}" for number in range(1002)]
+    records = [record(), *({**LISTED, "url": url} for url in urls), ended(1002)]
+    lines = report(tmp_path, records, "--allowed")
+    start = lines.index("allowed URLs, by reason and rule")
+    assert lines[start + 1] == (
+        "      1,002 100.0%  https://a.example: robots.txt: no rule (no_rule, group *)"
+    )
+    assert [line.strip() for line in lines[start + 2 :]] == urls
+    [group] = sums(tmp_path, records, "--allowed")["allowed_urls"]
+    assert [row["url"] for row in group["urls"]] == urls
+    assert sums(tmp_path, records)["allowed_urls"] == []
+
+
+def test_how_to_record_allowed_requests(tmp_path: Path) -> None:
+    """If the crawl did not record allowed requests, `--allowed` says how to record them."""
+    (tmp_path / "r.jsonl").write_bytes(exported([record(), ended(3)]))
+    done = run("report", "r.jsonl", "--allowed", folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "scrapy robots report: r.jsonl has no records of allowed requests; to write them, crawl"
+        ' with the option `allowed`: ROBOTS_REPORT = {"robots.jsonl": {"allowed": True}}\n'
+    )
+
+
+def test_nothing_was_allowed(tmp_path: Path) -> None:
+    """If nothing was allowed, `--allowed` has nothing to list, which is not an error."""
+    assert report(tmp_path, [record(), ended(0)], "--allowed")[0] == (
+        "1 of 1 request dropped (100.0%)"
+    )
