@@ -101,12 +101,14 @@ class _Archive(NamedTuple):
     :param bodies: the file for each digest, or `None` if the archive does not contain it.
     :param urls: the URL for each response record ID.
     :param agents: the agents from all results.
+    :param scope: the chosen time and the period of the archive, in words.
     """
 
     results: dict[str, _Result]
     bodies: _Bodies
     urls: dict[str | None, str]
     agents: tuple[Agent, ...]
+    scope: str
 
 
 def found_in(
@@ -127,28 +129,39 @@ def found_in(
         raise Failed(f"--at {given} is not a time; write it as 2026-11-22T19:30:00Z") from None
     origins = list(origins)
     damaged: dict[str, None] = {}
-    results, names = _last_results(_records(paths, damaged), origins, latest)
+    results, names, times = _last_results(_records(paths, damaged), origins, latest)
     bodies, urls = _responses(_records(paths, damaged), results.values())
     for path in damaged:
         console.complain(f"{path} is damaged; only the records before the damage were read")
-    archive = _Archive(results, bodies, urls, tuple(filter(None, map(_agent, names))))
+    period = " to ".join(dict.fromkeys(map(_short, times)))
+    if at is not None and times and latest > times[-1]:
+        console.complain(f"--at {at} is later than the archive, which covers {period}")
+    scope = f" until {at}" * bool(at) + f" (it covers {period})" * bool(period)
+    archive = _Archive(results, bodies, urls, tuple(filter(None, map(_agent, names))), scope)
     return {origin: _found(origin, archive, settings) for origin in origins}
 
 
 def _last_results(
     records: Iterable[_Record], origins: Sequence[Origin], latest: datetime
-) -> tuple[dict[str, _Result], Collection[str]]:
-    """Return each origin's last result up to a point in time, and the agents from all results."""
+) -> tuple[dict[str, _Result], Collection[str], list[datetime]]:
+    """Return each origin's last result up to a point in time.
+
+    :returns: the results, the agents from all of them, and the times of the first and the last
+        result in the archive.
+    """
     names = {str(origin) for origin in origins}
     robots_urls = {origin.robots_url for origin in origins}
     user_agents: dict[str, str | None] = {}  # from the last request for each robots.txt
     agents: dict[str, None] = {}
+    times: list[datetime] = []
     results = []
     for headers, block, info in records:
         date, kind = headers["WARC-Date"], headers["WARC-Type"]
         url = headers.get("WARC-Target-URI", "")
         if kind == "request" and url in robots_urls:
             user_agents[url] = _user_agent(block)
+        if kind == "metadata":
+            times = [min([*times, _time(date)]), max([*times, _time(date)])]
         if kind == "metadata" and _time(date) <= latest:
             fields = _fields(block)
             # Older archives do not have this field.
@@ -158,7 +171,7 @@ def _last_results(
             if fields.get("origin") in names:
                 results.append(_Result(date, fields, info, headers["WARC-Refers-To"], agent))
     results.sort(key=lambda result: _time(result.date))
-    return {result.fields["origin"]: result for result in results}, agents
+    return {result.fields["origin"]: result for result in results}, agents, times
 
 
 def _agent(name: str) -> Agent | None:
@@ -197,6 +210,11 @@ def _time(text: str) -> datetime:
     """Parse an ISO 8601 time, assuming UTC if it has no time zone."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _short(time: datetime) -> str:
+    """Return a time as ISO 8601, without fractions of seconds."""
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record]:
@@ -289,7 +307,7 @@ def _found(origin: Origin, archive: _Archive, settings: Settings) -> FoundRobots
     """Return an origin's robots.txt according to its last result."""
     last = archive.results.get(str(origin))
     if last is None:
-        return Unknown(f"the archive contains nothing about {origin} at that time", _ADVICE)
+        return Unknown(f"the archive contains nothing about {origin}{archive.scope}", _ADVICE)
     fields = last.fields
     try:
         outcome = Outcome(fields.get("outcome"))

@@ -161,11 +161,22 @@ def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(_runtime.Runtime, "date", lambda _: now + 60)
         archive(path, site.url("/x"))
         arguments = ["--archive", SECOND, site.url("/x"), "--at"]
-    first = max(re.findall(rb"WARC-Date: (\S+)", gzip.decompress(path.read_bytes()))).decode()
-    nothing = ("undecided", f"the archive contains nothing about {site.url('')} at that time")
-    assert verdicts(path, *arguments, "2100-01-01")[0][0] == "allowed"
+    first, second = (
+        max(re.findall(rb"WARC-Date: (\S+)", gzip.decompress(file.read_bytes()))).decode()
+        for file in (path, path.with_name(SECOND))
+    )
+    period = f"{first[:19]}Z to {second[:19]}Z"
+    lacks = f"the archive contains nothing about {site.url('')} until 2020-01-01"
     assert verdicts(path, *arguments, first)[0][0] == "disallowed"
-    assert verdicts(path, *arguments, "2020-01-01") == [nothing]
+    assert verdicts(path, *arguments, second)[0][0] == "allowed"
+    assert verdicts(path, *arguments, "2020-01-01") == [
+        ("undecided", f"{lacks} (it covers {period})")
+    ]
+    later = check(path, *arguments, "2100-01-01")
+    assert later.code == 0
+    assert later.err == (
+        f"scrapy robots check: --at 2100-01-01 is later than the archive, which covers {period}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +201,10 @@ def test_dates_are_compared_as_times(
 def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     """A site that is not in the archive is undecided instead of unreachable."""
     done = check(path, "https://b.example/x")
-    lacks = "the archive contains nothing about https://b.example at that time"
+    dates = re.findall(rb"WARC-Date: (\S{19})", gzip.decompress(path.read_bytes()))
+    lacks = (
+        f"the archive contains nothing about https://b.example (it covers {dates[-1].decode()}Z)"
+    )
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
     problem = f"https://b.example/x is undecided: {lacks}; {ADVICE}"
     assert done.err == f"scrapy robots check: {problem}\n"
