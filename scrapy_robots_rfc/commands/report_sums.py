@@ -232,7 +232,7 @@ class Sums:
         if is_included:
             self.versions[_text(fields, "version") or NOT_GIVEN] += 1
             if is_dropped:
-                self._add_dropped(fields, group, requests)
+                self._add_dropped(fields, group, run, requests)
             else:
                 self._add_other(fields, group, run, requests)
         if reason == RUN:
@@ -242,8 +242,7 @@ class Sums:
         elif fields.get("allowed") is True:
             run.allowed = (run.allowed or 0) + requests
         elif reason == Reason.USE.value and run.allowed:
-            # If allowed requests are recorded, this one was, before its use was checked.
-            run.allowed -= requests
+            run.allowed = max(0, run.allowed - requests)  # as in `_add_dropped`
 
     def _add_other(self, fields: Mapping[str, Any], group: Group, run: Run, requests: int) -> None:
         """Add the record of an allowed request, or one of the last records of a crawl."""
@@ -266,9 +265,15 @@ class Sums:
             if self.keeps_allowed:
                 self._keep(fields, self.allowed_groups[group], requests)
 
-    def _add_dropped(self, fields: Mapping[str, Any], group: Group, requests: int) -> None:
+    def _add_dropped(
+        self, fields: Mapping[str, Any], group: Group, run: Run, requests: int
+    ) -> None:
+        site = self._site(fields, group)
+        site.requests += requests
+        if group.reason == Reason.USE.value and run.allowed:
+            # If allowed requests are recorded, this one was, before its use was checked.
+            site.allowed = max(0, (site.allowed or 0) - requests)
         self.reasons[group.reason] += requests
-        self._site(fields, group).requests += requests
         self.spiders[_text(fields, "spider")] += requests
         self.agents[group.agent] += requests
         self.rules[group.rule or group.why or NOT_GIVEN] += requests

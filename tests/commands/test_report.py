@@ -157,9 +157,10 @@ def test_each_page_counts_once(report: Report) -> None:
     dropped = record(reason="use", rule=None, why=refused)
     records = [record(allowed=True), record(allowed=True), dropped]
     lines = report(records).lines
-    assert lines[0] == "1 request dropped"
-    assert "  allowed    1 request, not counted below" in lines
-    assert not any("allowed   " in line for line in report([dropped]).lines)
+    assert lines[0] == "1 of 2 requests dropped (50.0%)"
+    assert "  allowed    1 request" in lines
+    assert "          1 100.0%  https://a.example (1 allowed)" in lines
+    assert report([dropped]).lines[0] == "1 request dropped"
 
 
 def second_run(**fields: Any) -> dict[str, Any]:

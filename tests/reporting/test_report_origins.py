@@ -65,11 +65,11 @@ async def test_requests_of_origins_add_up_to_the_stats(
 
     A request that is allowed but refused for its use counts once.
     """
-    site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no train-ai=n\nAllow: /\n")
+    site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no search=n\nAllow: /\n")
     other.replies["/robots.txt"] = robots(RULES)
     pages = [site.url("/no"), site.url("/yes"), other.url("/private"), other.url("/a")]
     path = tmp_path / "r.jsonl"
-    settings = {"ROBOTS_REPORT": path, "ROBOTS_USE": ["train-ai"]}
+    settings = {"ROBOTS_REPORT": path, "ROBOTS_USE": ["search"]}
     result = await crawl(pages, settings)
     *_, run = records = read(path, "origin", "run")
     found = [record for record in records if record["reason"] == "origin"]
