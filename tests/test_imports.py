@@ -93,6 +93,8 @@ def test_crawl(
         "core.findings",
         "core.lint",
         "core.lint_codes",
+        "core.lint_findings",
+        "core.lint_groups",
         "core.lint_suggestions",
         "reporting.report",
         "reporting.archive",

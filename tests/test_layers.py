@@ -51,6 +51,8 @@ OUTSIDE = (
     "core.findings",
     "core.lint",
     "core.lint_codes",
+    "core.lint_findings",
+    "core.lint_groups",
     "core.lint_suggestions",
     "fetching.ftp",
     "fetching.overrides",

@@ -19,6 +19,8 @@ LEAVES = (
     "commands/",
     "core/lint.py",
     "core/lint_codes.py",
+    "core/lint_findings.py",
+    "core/lint_groups.py",
     "core/lint_suggestions.py",
     "core/findings.py",
     "fetching/ftp.py",

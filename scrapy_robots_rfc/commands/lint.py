@@ -1,7 +1,9 @@
 """`scrapy robots lint` prints the findings of `core/lint.py`."""
 
-from argparse import Namespace
-from collections.abc import Iterable, Mapping
+import difflib
+from argparse import ArgumentTypeError, Namespace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -9,8 +11,10 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots
-from scrapy_robots_rfc.core.lint import Finding, lint
-from scrapy_robots_rfc.core.lint_codes import ADVICE, Severity
+from scrapy_robots_rfc.core.findings import Flag
+from scrapy_robots_rfc.core.lint import lint
+from scrapy_robots_rfc.core.lint_codes import ADVICE, TEXTS, Code, Severity
+from scrapy_robots_rfc.core.lint_findings import Finding
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import pluralize, printable
 from scrapy_robots_rfc.policy.access import Outcome
@@ -41,7 +45,7 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
         for source in opts.sources
     )
     fetched = _fetched([each for each in sources if isinstance(each, Origin)], settings)
-    counts = []
+    totals: list[Counter[Severity]] = []
     codes = [0]
     for source in sources:
         try:
@@ -50,22 +54,23 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
             console.complain(str(error))
             codes.append(common.NO_ANSWER)
             continue
-        findings = lint(file)
+        findings = _selected(lint(file), opts)
         for finding in findings:
             _show(name, finding, console, opts.format)
         codes += (_SEVERITIES[finding.severity][0] for finding in findings)
+        total = Counter(finding.severity for finding in findings)
         if not missing:
-            counts.append(len(findings))
+            totals.append(total)
         if opts.format == "text":
-            console.print(printable(f"{name}: {missing or pluralize(len(findings), 'finding')}"))
+            console.print(printable(f"{name}: {missing or _counted(total)}"))
         elif missing:
             console.complain(f"{name}: {missing}")
     failed = codes.count(common.NO_ANSWER)
     if opts.format == "text" and len(sources) > 1:
-        total = f"{pluralize(sum(counts), 'finding')} in {pluralize(len(counts), 'file')}"
-        without = len(sources) - len(counts) - failed
-        total += f"; {pluralize(without, 'site')} without robots.txt" * bool(without)
-        console.print(total + f"; {failed} could not be read" * bool(failed))
+        text = f"{pluralize(len(totals), 'file')}: {_counted(sum(totals, Counter()))}"
+        without = len(sources) - len(totals) - failed
+        text += f"; {pluralize(without, 'site')} without robots.txt" * bool(without)
+        console.print(text + f"; {failed} could not be read" * bool(failed))
     return common.NO_ANSWER if failed else max(codes)
 
 
@@ -100,20 +105,60 @@ def _read(
     return found.source, found.file, ""
 
 
+def _selected(findings: Iterable[Finding], opts: Namespace) -> list[Finding]:
+    """Return the findings that `--select` and `--ignore` don't exclude."""
+    selected = TEXTS.keys() if opts.select is None else opts.select
+    return [each for each in findings if each.code in selected and each.code not in opts.ignore]
+
+
+def _codes(value: str) -> frozenset[Flag | Code]:
+    """Parse the value of `--select` or `--ignore`."""
+    codes = {code.value: code for code in TEXTS}
+    names = [name.strip() for name in value.split(",")]
+    for name in names:
+        if name not in codes:
+            similar = difflib.get_close_matches(name, codes, n=1)
+            advice = f"; did you mean {similar[0]}?" if similar else ""
+            raise ArgumentTypeError(f"{name!r} is not a code of a finding{advice}")
+    return frozenset(codes[name] for name in names)
+
+
+def _counted(total: Counter[Severity]) -> str:
+    """Return the number of findings, in total and by severity."""
+    parts = [pluralize(total[each], each.value) for each in Severity if total[each]]
+    counted = pluralize(total.total(), "finding")
+    return f"{counted} ({', '.join(parts)})" if parts else counted
+
+
 def _show(name: str, finding: Finding, console: Console, style: str) -> None:
     """Print a finding in one of the formats."""
     if style == "json":
         record = {"file": name, "severity": finding.severity.value, **asdict(finding)}
         console.print_json({**record, "meant": finding.meant or None})
-        return
-    if style == "github":
+    elif style == "github":
         console.print(_annotation(name, finding))
-        return
+    else:
+        console.print(f"{printable(name)}:{finding.line}:{summary(finding, console)}")
+        console.print(f"{finding.line:>5} | {printable(finding.text)}")
+        for line in marked(finding, console):
+            console.print(f"{'':>5} {line}")
+
+
+def summary(finding: Finding, console: Console) -> str:
+    """Return a finding's column, severity, code and effect."""
     severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
-    rest = f"{finding.code}: {printable(finding.text)}".rstrip(": ")
-    console.print(f"{printable(name)}:{finding.line}: {severity} {rest}")
-    for text in _explained(finding):
-        console.print(f"    {printable(text)}")
+    return f"{finding.column}: {severity} {finding.code}: {printable(finding.effect)}"
+
+
+def marked(finding: Finding, console: Console) -> Iterator[str]:
+    """Yield a line that marks the place of a finding, and a line with what was meant."""
+    # Escaped characters are longer.
+    start, end = finding.column - 1, finding.end_column - 1
+    before, place = printable(finding.text[:start]), printable(finding.text[start:end])
+    mark = console.paint("^" * max(1, len(place)), _SEVERITIES[finding.severity][1])
+    yield f"| {' ' * len(before)}{mark}"
+    for text in _explained(finding)[1:]:
+        yield f"= {printable(text)}"
 
 
 def _explained(finding: Finding) -> list[str]:
@@ -126,7 +171,8 @@ def _annotation(name: str, finding: Finding) -> str:
     """Format a finding as a GitHub workflow command, with the site's text escaped."""
     text = printable("; ".join([finding.text, *_explained(finding)])).replace("%", "%25")
     file = printable(name).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
-    where = f"file={file},line={finding.line},title={finding.code}"
+    place = f"line={finding.line},col={finding.column},endColumn={finding.end_column - 1}"
+    where = f"file={file},{place},title={finding.code}"
     return f"::{finding.severity.value} {where}::{text}"
 
 
@@ -139,6 +185,13 @@ TOPIC = common.Topic(
             "help": "a robots.txt file, any URL on a site, or - for standard input",
         },
         "--format": {"choices": ("text", "json", "github"), "default": "text"},
+        "--select": {"metavar": "CODES", "type": _codes, "help": "only these findings"},
+        "--ignore": {
+            "metavar": "CODES",
+            "type": _codes,
+            "default": frozenset(),
+            "help": "without these findings, such as unknown_key,no_rules",
+        },
         "--json": {"dest": "format", "action": "store_const", "const": "json"},
     },
     _lint,

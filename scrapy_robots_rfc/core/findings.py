@@ -62,6 +62,7 @@ class Line(NamedTuple):
     :param value: the value, without its comment or surrounding whitespace. For a junk line, this is
         the entire line.
     :param flags: potential problems with the line.
+    :param text: the entire line, as written.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Line(NamedTuple):
     key: str
     value: str
     flags: frozenset[Flag] = frozenset()
+    text: str = ""
 
 
 def raw_lines(robots: RobotsTxt) -> list[str]:
@@ -103,7 +105,7 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
             Flag.OTHER_ENCODING: number == 1 and encoding not in ("", "utf-8"),
         }
         flags = frozenset(flag for flag, applies in checks.items() if applies)
-        yield Line(number, kind, as_text(key), as_text(value), flags)
+        yield Line(number, kind, as_text(key), as_text(value), flags, as_text(line))
 
 
 def records_of(robots: RobotsTxt) -> tuple[Record, ...]:

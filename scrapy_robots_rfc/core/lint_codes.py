@@ -31,14 +31,19 @@ class Code(enum.StrEnum):
     CUT_BY_COMMENT = enum.auto()
     REGULAR_EXPRESSION = enum.auto()
     INVALID_ESCAPE = enum.auto()
+    INVISIBLE_CHARACTER = enum.auto()
     INVALID_VALUE = enum.auto()
     DECIMAL_COMMA = enum.auto()
+    DELAY_UNIT = enum.auto()
     NOT_OBEYED = enum.auto()
     RECORD_OUTSIDE_GROUP = enum.auto()
     RELATIVE_URL = enum.auto()
     TWO_URLS = enum.auto()
+    REPEATED_LINE = enum.auto()
     # Problems with a group.
     NAMES_NOBODY = enum.auto()
+    SEVERAL_NAMES = enum.auto()
+    OBSOLETE_NAME = enum.auto()
     AGENTS_JOINED = enum.auto()
     REPEATED_GROUP = enum.auto()
     NAMED_TWICE = enum.auto()
@@ -46,6 +51,8 @@ class Code(enum.StrEnum):
     POLICY_GROUP = enum.auto()
     NO_RULES = enum.auto()
     REPEATED_RULE = enum.auto()
+    USELESS_RULE = enum.auto()
+    FIRST_MATCH = enum.auto()
     CONTRADICTION = enum.auto()
     DELAYS_DIFFER = enum.auto()
     # Problems with records about the use of pages; see `preferences.py`.
@@ -66,7 +73,7 @@ class Text(NamedTuple):
     meant: str
 
 
-_AGENT_ABOVE = "a `User-agent: *` line above it"
+_AGENT_ABOVE = "a user-agent line above it"
 _AS_UTF8 = "the file saved as UTF-8"
 _NO_GROUP = "because there is no user-agent line above it"
 
@@ -76,7 +83,7 @@ _ERRORS: dict[Flag | Code, Text] = {
         "it matches no URL, because every path starts with `/` (RFC 9309, 2.2.2)",
         "{rule}",
     ),
-    Flag.TOO_LONG: Text(f"everything after byte {MAX_LINE:,} is ignored", "several shorter lines"),
+    Flag.TOO_LONG: Text(f"everything after byte {MAX_LINE:,} is ignored", ""),
     Code.ALMOST_A_KEY: Text(
         "ignored, because it is neither `{similar}` nor another known key (RFC 9309, 2.2)",
         "{similar}: {value}",
@@ -94,7 +101,7 @@ _ERRORS: dict[Flag | Code, Text] = {
         "all lines after this one are ignored because of the size limit (RFC 9309, 2.5)",
         "a shorter file",
     ),
-    Code.RECORD_OUTSIDE_GROUP: Text(f"ignored{{by}}, {_NO_GROUP}", _AGENT_ABOVE),
+    Code.RECORD_OUTSIDE_GROUP: Text(f"ignored{{by}}, {_NO_GROUP}{{others}}", _AGENT_ABOVE),
     Code.USE_VOID: Text(
         "ignored, because it is not a valid dictionary (RFC 9651)",
         "for example: Content-Usage: train-ai=n, search=y",
@@ -110,10 +117,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
         "{key}: {value}",
     ),
     Flag.INVALID_TOKEN: Text("{effect}", "{meant}"),
-    Flag.SPACE_IN_PATTERN: Text(
-        "the space is part of the pattern",
-        "`%20` instead of the space, or two lines if these are two patterns",
-    ),
+    Flag.SPACE_IN_PATTERN: Text("the space is part of the pattern", "{rule}"),
     Flag.CONTROL_OCTET: Text(
         "the control character is part of the key or value",
         "the line without the control character",
@@ -140,6 +144,13 @@ _WARNINGS: dict[Flag | Code, Text] = {
     Code.INVALID_ESCAPE: Text(
         "a `%` that is not followed by two hexadecimal digits is a literal `%`", "`%25` instead"
     ),
+    Code.INVISIBLE_CHARACTER: Text(
+        "the invisible character {character} is part of the value", "{meant}"
+    ),
+    Code.SEVERAL_NAMES: Text(
+        "it only matches the crawler `{token}`, because a line contains one name (RFC 9309, 2.2)",
+        "{meant}",
+    ),
     Code.INVALID_VALUE: Text("{effect}", "for example: {example}"),
     Code.DECIMAL_COMMA: Text(
         "this crawler reads it as {seconds:g} s, but others may not",
@@ -154,7 +165,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
     Code.AGENTS_JOINED: Text(
         "it does not start a new group, so the rules below also apply to line {above}"
         " (RFC 9309, 2.1)",
-        "a rule above it, such as an empty `Disallow:`",
+        "",
     ),
     Code.NAMED_TWICE: Text(
         "these rules and the rules from line {above} all apply (RFC 9309, 2.2.1), but some crawlers"
@@ -163,14 +174,12 @@ _WARNINGS: dict[Flag | Code, Text] = {
     ),
     Code.SAME_TOKEN: Text(
         "many crawlers read this and line {above} as `{token}`, so both groups apply to them",
-        "names that differ in their letters",
+        "",
     ),
-    Code.CONTRADICTION: Text(
-        "as specific as line {above}; Allow wins (RFC 9309, 2.2.2)", "one of them"
-    ),
+    Code.CONTRADICTION: Text("as specific as line {above}; Allow wins (RFC 9309, 2.2.2)", ""),
     Code.DELAYS_DIFFER: Text(
         "line {above} has a different delay; this crawler uses the longest one",
-        "one of them",
+        "",
     ),
     Code.USE_NO_VALUE: Text(
         "it neither allows nor disallows `{label}`", "{label}={yes} or {label}={no}"
@@ -196,11 +205,34 @@ _NOTICES: dict[Flag | Code, Text] = {
         "everything is allowed, because the group has no rules (RFC 9309, 2.2.2)",
         "an empty `Disallow:`, which makes this explicit",
     ),
+    Code.DELAY_UNIT: Text(
+        "this crawler reads it as {seconds:g} s, but others may ignore the unit",
+        "{key}: {seconds:.15g}",
+    ),
+    Code.OBSOLETE_NAME: Text(
+        "this name is obsolete; the crawler of the same company is now named {successor}", ""
+    ),
+    Code.REPEATED_LINE: Text("it has no effect, because it repeats line {above}", ""),
+    Code.USELESS_RULE: Text(
+        "it has no effect, because line {above} decides the same for these URLs", ""
+    ),
+    Code.FIRST_MATCH: Text(
+        "this crawler uses the longest rule that matches (RFC 9309, 2.2.2), but crawlers that use"
+        " the first one never reach the rules below it",
+        "the same line at the end of the group",
+    ),
     Code.REPEATED_RULE: Text("it has no effect, because it repeats line {above}", ""),
     Code.USE_UNKNOWN: Text("`{label}` is not a known label", ""),
 }
 #: Codes for which `meant` is advice or an example instead of a correction.
 ADVICE = frozenset({Code.MARKUP, Code.INVALID_VALUE, Code.USE_VOID})
+#: Codes about the key of a line.
+ABOUT_KEYS = frozenset(
+    {Flag.MISSPELT_KEY, Flag.NO_COLON, Flag.UNKNOWN_KEY, Flag.OUTSIDE_GROUP, Code.ALMOST_A_KEY}
+    | {Code.RECORD_OUTSIDE_GROUP, Code.SIGNAL_OUTSIDE_GROUP, Code.NOT_OBEYED}
+)
+#: Names of crawlers that are no longer used, in lowercase -> the current name.
+OBSOLETE_NAMES = {"anthropic-ai": "ClaudeBot", "claude-web": "ClaudeBot"}
 #: The text for each code.
 TEXTS: dict[Flag | Code, Text] = {**_ERRORS, **_WARNINGS, **_NOTICES}
 

@@ -2,10 +2,10 @@
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 from functools import lru_cache
 
-from scrapy_robots_rfc.core.agents import ANY, names_in_line, product_tokens
+from scrapy_robots_rfc.core.agents import ANY, is_token, names_in_line, product_tokens
 from scrapy_robots_rfc.core.findings import Line
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
@@ -21,15 +21,27 @@ _USUAL_KEYS = {
     "allowaitraining": "AllowAITraining",
 }
 
-_RUN = re.compile("[A-Za-z_-]+")
 _ONLY_LETTERS = "product tokens only contain letters, `-` and `_`"
-# An HTML tag: `<b>`.
-_TAG = re.compile("<[^<>]*>")
+_QUOTES = "\"'`\u00ab\u00bb\u2018\u2019\u201a\u201c\u201d\u201e"
+#: Invisible characters: spaces other than ASCII, and marks without a width.
+INVISIBLE = "\u00a0\u00ad\u061c\u1680\u180e\u3000\ufeff" + "".join(
+    map(chr, (*range(0x2000, 0x2010), *range(0x2028, 0x2030), *range(0x205F, 0x2070)))
+)
+# Text between the names in a list: `, `, ` and `.
+_BETWEEN_NAMES = re.compile(" ?[,;|] ?| and ", re.IGNORECASE)
+_is_name = re.compile(r"\*|\w[\w.-]*+", re.ASCII).fullmatch
+# Text between the patterns in a list: ` `, `, `.
+_BETWEEN_PATTERNS = re.compile(r"[,;|]?\s++")
 
 #: Text that suggests a regular expression: `^/private`, `/foo/.*`, `/a.+b`, `\.pdf`, `[0-9]`,
 #: `(a|b)`.
 is_regular_expression = re.compile(
     r"^\^|(?:^|[/)\]])\.[*+]|\.\+|\\[.dwsDWS/?*$]|\[\^?\w-\w|\([^()|]*\|[^()]*\)"
+).search
+#: Text that may be a regular expression or not: `/a.*`, `/b.*$`, `/x+`. In `/index.*`, the dot is
+#: before a file extension.
+may_be_regular_expression = re.compile(
+    r"^[^?]*(?<!index)(?<!default)(?<=\w)\.\*\$?$|(?<=\w)\+\$?$"
 ).search
 # A scheme and authority: `https://www.example` in `https://www.example/a`.
 _SITE = re.compile(r"\A[A-Za-z]+://[^/]*")
@@ -54,7 +66,7 @@ def similar_key(key: str) -> str | None:
     """Return the known key that is most similar to an unknown key, or `None` if none is similar."""
     if len(key) > _MAX_SIMILAR_KEY:
         return None
-    # Other characters than ASCII are often invisible, such as a no-break space before the key.
+    # Characters other than ASCII are often invisible, such as a no-break space before the key.
     plain = key.encode("ascii", "ignore").decode().replace("_", "-").replace(" ", "-")
     close = difflib.get_close_matches(plain, _KEYS_TO_SUGGEST, n=1, cutoff=0.8)
     return close[0].capitalize() if close else None
@@ -66,74 +78,90 @@ def names_nobody(value: str) -> bool:
     return not token and not value[:1].isalnum()
 
 
-def suggest_name(value: str) -> str:
-    """Suggest a correction for a user-agent line that does not match any crawler."""
-    runs = _RUN.findall(_TAG.sub("", value))
-    if runs:
-        return f"User-agent: {max(runs, key=len)}"
-    if ANY in value:
-        return f"User-agent: {ANY}"
-    return f"User-agent: {ANY}, or the name of a crawler"
+def without_ends(value: str) -> str:
+    """Remove quotes, invisible characters and an HTML tag from both ends of a value."""
+    value = value.strip(f" \t{_QUOTES}{INVISIBLE}")
+    if value[:1] == "<":
+        value = value.partition(">")[2] or value
+    if value[-1:] == ">":
+        value = value.rpartition("<")[0] or value
+    return value.strip(f" \t{_QUOTES}{INVISIBLE}")
 
 
-def describe_name(value: str, shared_tokens: Collection[str]) -> tuple[str, str]:
-    """Return the effect and a suggested correction for a name that is not a product token.
+def suggest_names(value: str) -> str:
+    """Suggest a correction for a user-agent line, or return an empty string if none is certain."""
+    value = without_ends(value)
+    names = names_in_list(value)
+    if len(names) > 1:
+        return _one_line_each("User-agent", names)
+    if names_in_line(to_octets(value))[0] == ANY:
+        names = [ANY]
+    elif "/" in value:  # a product with a version, or a full User-Agent header
+        names = list(product_tokens(shorten(value)))
+    return f"User-agent: {names[0]}" if len(names) == 1 and _is_exact(names[0]) else ""
 
-    :param shared_tokens: tokens that are shared by several names, such as `bot` for `bot1` and
-        `bot2`.
-    """
+
+def names_in_list(value: str) -> list[str]:
+    """Return the names in a list such as `One, Two and Three`, or the value if it is not a list."""
+    names = [name for name in _BETWEEN_NAMES.split(" ".join(value.split())) if name]
+    return names if names and all(map(_is_name, names)) else [value]
+
+
+def _is_exact(name: str) -> bool:
+    return name == ANY or is_token(name)
+
+
+def _one_line_each(key: str, values: Iterable[str]) -> str:
+    return "one line each: " + ", ".join(f"{key}: {value}" for value in values)
+
+
+def describe_name(value: str) -> str:
+    """Return the effect of a name that is not a product token."""
     octets = to_octets(value)
     token, name = names_in_line(octets)  # `bot` and `bot1`, in lowercase
     if token == ANY:
-        return "it matches every crawler", f"User-agent: {ANY}"
-    spelled_name = as_text(octets[: len(name)])
+        return "it matches every crawler"
+    spelled_name, spelled_token = as_text(octets[: len(name)]), as_text(octets[: len(token)])
     if not token:
-        effect = f"only crawlers that compare full names match `{spelled_name}` ({_ONLY_LETTERS})"
-        return effect, "the product token of the crawler"
-    spelled_token = _RUN.findall(_TAG.sub(" ", value))[0]
+        return f"only crawlers that compare full names match `{spelled_name}` ({_ONLY_LETTERS})"
     if name != token:
-        effect = f"it matches the crawlers `{spelled_name}` and `{spelled_token}` ({_ONLY_LETTERS})"
-        if token in shared_tokens:
-            # Don't suggest the token, because it matches the others as well.
-            return effect, "names that differ in their letters"
-        return effect, f"User-agent: {spelled_token}"
-    # If the value is a full User-Agent header, the crawler's name may not be the first word.
-    header_names = product_tokens(shorten(value))
-    suggestion = header_names[0] if header_names else spelled_token
-    return f"it matches the crawler `{spelled_token}`", f"User-agent: {suggestion}"
+        return f"it matches the crawlers `{spelled_name}` and `{spelled_token}` ({_ONLY_LETTERS})"
+    return f"it matches the crawler `{spelled_token}`"
 
 
-def _suggest_path(value: str) -> str:
+def suggest_path(value: str) -> str:
     r"""Suggest a valid pattern for a URL, a file system path or a regular expression.
 
     For example, this returns `/private/` for `https://www.example/private/`, `./private/`,
-    `private/`, `\private\` and `^/private/.*$`.
+    `private/`, `\private\` and `^/private/.*$`, and an empty string if no pattern is certain.
     """
-    if value[:1] in ('"', "'"):
-        value = value.strip("\"'")
-    path = _SITE.sub("", _TAG.sub("", value))
+    path = _SITE.sub("", without_ends(value))
+    if path in ("", "/", "/*"):  # an entire site, which may be another one
+        return ""
     path = _ANYTHING.sub("*", path.removeprefix("^"))  # `^/a/.*` becomes `/a/*`
     path = _ESCAPED.sub(r"\1", path)  # `/a\.html` becomes `/a.html`
     path = path.replace("\\", "/")  # `\a\b` becomes `/a/b`
     path = path.removesuffix("*$").removesuffix("*")  # patterns are prefixes anyway
-    if path[:1] == "*":
-        return path
     if path[:1] == "?":  # this was probably meant to match the query of any page
-        return f"/*{path}"
-    return "/" + path.removeprefix("./").removeprefix("../").lstrip("/")
+        path = f"/*{path}"
+    elif path[:1] != "*":
+        path = path.removeprefix("./")
+        # `www.example/a` may start with the name of a site, and `../a` has no meaning.
+        is_certain = path[:1] == "/" or "." not in path.partition("/")[0]
+        path = "/" + path.lstrip("/") if is_certain else ""
+    return "" if " " in path or is_regular_expression(path) else path
 
 
-def suggest_rules(line: Line) -> str:
-    """Suggest rules for a line with an invalid pattern."""
+def suggest_rules(line: Line, value: str) -> str:
+    """Suggest rules for a pattern, or return an empty string if no rule is certain."""
     key = spelled_key(line)
-    alternatives = _ALTERNATIVES.fullmatch(line.value)
+    patterns = _BETWEEN_PATTERNS.split(without_ends(value))
+    alternatives = _ALTERNATIVES.fullmatch(value)
     if alternatives is not None:
         before, inside, after = alternatives.groups()  # `/(a|b)/c` becomes `/a/c` and `/b/c`
         choices = inside.split("|", _MAX_ALTERNATIVES)[:_MAX_ALTERNATIVES]
-        paths = [_suggest_path(before + choice + after) for choice in choices]
-        if not any(map(is_regular_expression, paths)):
-            return "one line each: " + ", ".join(f"{key}: {path}" for path in paths)
-    path = _suggest_path(line.value)
-    if is_regular_expression(path):  # for example, no pattern is equivalent to `/[0-9]`
-        path = "the paths as prefixes, or `*` for any characters"
-    return f"{key}: {path}"
+        patterns = [suggest_path(before + choice + after) for choice in choices]
+    if len(patterns) > 1:
+        return _one_line_each(key, patterns) if all(each[:1] == "/" for each in patterns) else ""
+    path = suggest_path(value)
+    return f"{key}: {path}" if path else ""

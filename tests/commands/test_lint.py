@@ -29,9 +29,9 @@ def lint(*arguments: str, folder: Path, stdin: str = "") -> Done:
     ("text", "code", "summary"),
     [
         (GOOD, 0, "0 findings"),
-        (NOTICE, 0, "1 finding"),
-        (WARNING, 1, "2 findings"),
-        (ERROR, 3, "3 findings"),
+        (NOTICE, 0, "1 finding (1 notice)"),
+        (WARNING, 1, "2 findings (1 warning, 1 notice)"),
+        (ERROR, 3, "3 findings (1 error, 1 warning, 1 notice)"),
     ],
 )
 def test_exit_code(text: str, code: int, summary: str, tmp_path: Path) -> None:
@@ -52,7 +52,8 @@ def test_json(tmp_path: Path) -> None:
         ("-", 4, "warning", "misspelt_key"),
         ("-", 5, "error", "never_matches"),
     ]
-    assert found[1]["text"] == "dissallow: /y"
+    assert found[1]["text"] == "Dissallow: /y"
+    assert (found[1]["column"], found[1]["end_column"]) == (1, 10)
     assert found[1]["effect"].endswith("read it as `Disallow`, but some ignore it")
     assert found[1]["meant"] == "Disallow: /y"
     assert found[0]["meant"] is None
@@ -64,9 +65,11 @@ def test_github(tmp_path: Path) -> None:
     (tmp_path / "a,b:c.txt").write_bytes(b"User-agent: *\nDisallow: x%0A::error::\x1b[2J\x0b\n")
     done = lint("a,b:c.txt", "--format", "github", folder=tmp_path)
     never, control = sorted(done.lines)
-    assert never.startswith("::error file=a%2Cb%3Ac.txt,line=2,title=never_matches::disallow: x")
+    assert never.startswith(
+        "::error file=a%2Cb%3Ac.txt,line=2,col=11,endColumn=28,title=never_matches::Disallow: x"
+    )
     assert control.startswith(
-        "::warning file=a%2Cb%3Ac.txt,line=2,title=control_octet::disallow: x"
+        "::warning file=a%2Cb%3Ac.txt,line=2,col=24,endColumn=24,title=control_octet::Disallow: x"
     )
     assert all("x%250A::error::\\x1b[2J" in line for line in done.lines)
     assert "\x1b" not in done.out
@@ -77,7 +80,8 @@ def test_url(tmp_path: Path) -> None:
     with Site({"/robots.txt": redirect("/there.txt", 301), "/there.txt": robots(ERROR)}) as site:
         done = run("lint", site.url("/"), folder=tmp_path)
         assert site.targets == ["/robots.txt", "/there.txt"]
-        assert done.lines[-1] == f"{site.url('/robots.txt')}: 3 findings"
+        total = "3 findings (1 error, 1 warning, 1 notice)"
+        assert done.lines[-1] == f"{site.url('/robots.txt')}: {total}"
         assert (done.code, done.err) == (3, "")
 
 
@@ -132,11 +136,37 @@ def test_several_sources_have_a_total(tmp_path: Path) -> None:
         partial = lint("nowhere", "own.txt", folder=tmp_path)
     assert site.fetches == 1
     assert [line for line in done.lines if "finding" in line] == [
-        "own.txt: 2 findings",
-        f"{site.url('/robots.txt')}: 3 findings",
-        "5 findings in 2 files; 1 site without robots.txt",
+        "own.txt: 2 findings (1 warning, 1 notice)",
+        f"{site.url('/robots.txt')}: 3 findings (1 error, 1 warning, 1 notice)",
+        "2 files: 5 findings (1 error, 2 warnings, 2 notices); 1 site without robots.txt",
     ]
     assert (done.code, done.err) == (3, "")
     assert partial.code == 2
     assert "nowhere cannot be read" in partial.err
-    assert partial.lines[-1] == "2 findings in 1 file; 1 could not be read"
+    assert partial.lines[-1] == "1 file: 2 findings (1 warning, 1 notice); 1 could not be read"
+
+
+def test_lines_as_in_the_file(tmp_path: Path) -> None:
+    """Each finding shows the line as it is in the file, with a mark under its place."""
+    body = "User-agent: *\n\tDISSALLOW:/caf\u00e9\x1b \u200bx\n"
+    done = lint("-", folder=tmp_path, stdin=body)
+    assert [line for line in done.lines if "|" in line] == [
+        *("    2 | \\tDISSALLOW:/caf\u00e9\\x1b \\u200bx", "      | " + " " * 17 + "^^^^"),
+        *("    2 | \\tDISSALLOW:/caf\u00e9\\x1b \\u200bx", "      |   ^^^^^^^^^"),
+        *("    2 | \\tDISSALLOW:/caf\u00e9\\x1b \\u200bx", "      | " + " " * 21 + "^"),
+        *("    2 | \\tDISSALLOW:/caf\u00e9\\x1b \\u200bx", "      | " + " " * 22 + "^^^^^^"),
+    ]
+    places = [line.partition("warning")[0] for line in done.lines if line.startswith("-:2")]
+    assert places == ["-:2:17: ", "-:2:2: ", "-:2:18: ", "-:2:19: "]
+
+
+def test_select_and_ignore(tmp_path: Path) -> None:
+    """Only the selected findings are shown, and only they determine the exit code."""
+    selected = lint("-", "--select", "never_matches, repeated_rule", folder=tmp_path, stdin=ERROR)
+    assert selected.lines[-1] == "-: 2 findings (1 error, 1 notice)"
+    both = ("--select", "never_matches,repeated_rule", "--ignore", "never_matches")
+    ignored = lint("-", *both, folder=tmp_path, stdin=ERROR)
+    assert (ignored.code, ignored.lines[-1]) == (0, "-: 1 finding (1 notice)")
+    wrong = lint("-", "--ignore", "repeated", folder=tmp_path)
+    assert wrong.code == 2
+    assert "'repeated' is not a code of a finding; did you mean repeated_" in wrong.err

@@ -11,8 +11,9 @@ from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.findings import Flag, lines_of
 from scrapy_robots_rfc.core.lines import MAX_LINE
-from scrapy_robots_rfc.core.lint import Finding, lint
+from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.lint_codes import Code, Severity
+from scrapy_robots_rfc.core.lint_findings import Finding
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.case_files import FOLDER
 from tests.test_reference_pages import rows
@@ -37,7 +38,7 @@ CASES.append((
     b"User-agent: *\nDisallow: /" + b"x" * MAX_LINE,
     2,
     "byte 16,664",
-    "several shorter lines",
+    "",
 ))  # fmt: skip
 
 
@@ -92,11 +93,9 @@ Host: e.example
     assert findings(b"") == []
 
 
-@pytest.mark.parametrize(
-    "value", ["10", "0.5", "0", "10 min.", "1 hour.", "2 weeks", "500ms", "inf"]
-)
+@pytest.mark.parametrize("value", ["10", "0.5", "0", "inf"])
 def test_delays_that_are_understood(value: str) -> None:
-    """A Crawl-delay with a known unit has no finding."""
+    """A Crawl-delay that is a number has no finding."""
     assert findings(f"User-agent: *\nDisallow:\nCrawl-delay: {value}".encode()) == []
 
 
@@ -120,7 +119,7 @@ def test_names_that_differ_after_a_digit() -> None:
     codes = [(finding.code, finding.line) for finding in found]
     assert codes == [(Flag.INVALID_TOKEN, 2), (Flag.INVALID_TOKEN, 4), (Code.SAME_TOKEN, 4)]
     assert found[-1].effect.startswith("many crawlers read this and line 2 as `bot`")
-    assert {finding.meant for finding in found} == {"names that differ in their letters"}
+    assert {finding.meant for finding in found} == {""}
 
 
 def test_a_line_that_names_nobody_beside_another() -> None:
@@ -137,6 +136,63 @@ def test_a_line_that_names_nobody_beside_another() -> None:
 def test_patterns_that_are_not_regular_expressions(pattern: str) -> None:
     """Ordinary characters of URLs do not look like a regular expression."""
     assert findings(f"User-agent: *\nDisallow: {pattern}".encode()) == []
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "Disallow: /a\nAllow: /a/b\nDisallow: /a/b/c",
+        "Disallow: /a\nAllow: /\nAllow: /x",
+        "Disallow: /a/*/c\nDisallow: /a/b",
+        "Disallow: /a$\nDisallow: /a/b",
+        "Disallow: /ab\nDisallow: /a%2Fb",
+        "Allow: /a/b\nDisallow: /a",
+    ],
+)
+def test_rules_that_have_an_effect(rules: str) -> None:
+    """A rule is only useless if no other rule can decide between it and a shorter one."""
+    codes = {finding.code for finding in findings(f"User-agent: a\n{rules}".encode())}
+    assert Code.USELESS_RULE not in codes
+
+
+LETTERS = st.text("ab*$/", max_size=4).map(lambda text: f"/{text}")
+RULES = st.lists(st.tuples(st.sampled_from(["Allow", "Disallow"]), LETTERS), max_size=7)
+
+
+@given(RULES, st.lists(st.text("ab/", max_size=6), min_size=5, max_size=20))
+def test_useless_rules_decide_nothing(rules: list[tuple[str, str]], paths: list[str]) -> None:
+    """Without the rules that are useless or repeated, every decision is the same."""
+    lines = ["User-agent: a", *(f"{kind}: {pattern}" for kind, pattern in rules)]
+    body = "\n".join(lines).encode()
+    useless = {Code.USELESS_RULE, Code.REPEATED_RULE}
+    for finding in findings(body):
+        if finding.code in useless:
+            lines[finding.line - 1] = ""
+    with_all, without = RobotsTxt.parse(body), RobotsTxt.parse("\n".join(lines).encode())
+    for path in paths:
+        url = f"https://e.example/{path}"
+        assert with_all.decide(url, "a").allowed == without.decide(url, "a").allowed
+
+
+@pytest.mark.parametrize(
+    ("body", "marked"),
+    [
+        ("User-agent: *\n  Dissallow : /My Folder/", ["Dissallow", " "]),
+        ("User-agent: *\nDisallow: /a%20b%zz#c", ["%zz", "#"]),
+        ("User-agent: *\nDisallow: x # /x", ["x"]),
+        ("\u00a0User-agent: *", ["\u00a0User-agent"]),
+        ("Crawl-delay : ,5\nUser-agent: a\nAllow:", ["Crawl-delay", ",5"]),
+        ("be nice # please", ["be nice"]),
+        ("<!-- x -->", ["<!-- x -->"]),
+    ],
+)
+def test_place(body: str, marked: list[str]) -> None:
+    """A finding has the line as written, and the columns of the part that it is about."""
+    found = findings(body.encode())
+    lines = body.split("\n")
+    assert [finding.text for finding in found] == [lines[finding.line - 1] for finding in found]
+    places = [finding.text[finding.column - 1 : finding.end_column - 1] for finding in found]
+    assert sorted(set(places)) == sorted(marked)
 
 
 def test_severities() -> None:
