@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import ROOT, blocks
+from tests.support.documents import ROOT
 
+FOLDER = ROOT / "docs" / "upstream"
 PAGE = (ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
 VERSIONS = (
     f"Scrapy {version('Scrapy')}, Protego {version('Protego')} and queuelib {version('queuelib')}"
@@ -28,13 +29,18 @@ pytestmark = [
     ),
 ]
 
-#: What comes before each script that crawls, and the scripts.
-HEAD, *SCRIPTS = blocks("docs/upstream.md", "python")
 #: What each script prints with plain Scrapy, and with the changes.
-OUTPUTS = [
-    re.split(r"^\w+ +", text, flags=re.MULTILINE)[1:] for text in blocks("docs/upstream.md", "text")
+OUTPUTS = re.findall(
+    r"^- \[`(\S+)`\]\(upstream/\1\) prints `(.+)` instead of `(.+)`\.$", PAGE, re.MULTILINE
+)
+SCRIPTS = [(FOLDER / name).read_text(encoding="utf-8") for name, _, _ in OUTPUTS]
+CHANGES = [
+    (FOLDER / name).read_text(encoding="utf-8")
+    for name in re.findall(r"^- \[`\S+`\]\(upstream/(\S+\.diff)\) fixes it\.$", PAGE, re.MULTILINE)
 ]
-CHANGES = blocks("docs/upstream.md", "diff")
+#: The module that the scripts import, and how.
+HEAD = (FOLDER / "local_site.py").read_text(encoding="utf-8")
+IMPORT = re.compile(r"^from local_site import .*\n", re.MULTILINE)
 CASES = re.findall(r"^## ([\w ]+):", PAGE, re.MULTILINE)
 QUOTES = re.findall(r"^- Line (\d+) of `(\S+)`, in `(\w+)`: `(.+)`$", PAGE, re.MULTILINE)
 LIBRARY = Path(sysconfig.get_paths()["purelib"])
@@ -67,8 +73,8 @@ json.dump([output.getvalue() for output in outputs], sys.stdout)
 
 
 def whole(script: str) -> str:
-    """Return a script as a reader runs it."""
-    return f"{HEAD}\n\n{script}" if "crawl(" in script else script
+    """Return a script with its own copy of the module that it imports."""
+    return IMPORT.sub(lambda _: HEAD, script)
 
 
 def printed(script: str, given: str = "", library: Path | None = None) -> str:
@@ -96,7 +102,7 @@ def all_printed(library: Path | None = None) -> list[str]:
     return [re.sub(r"\b[1-9]\d* of 20", "some of 20", output) for output in outputs]  # timing
 
 
-STOCK = [re.sub(r"\b[1-9]\d* of 20", "some of 20", stock) for stock, _ in OUTPUTS]
+STOCK = [re.sub(r"\b[1-9]\d* of 20", "some of 20", f"{stock}\n") for _, stock, _ in OUTPUTS]
 
 
 def test_scripts_print_what_the_page_says() -> None:
@@ -104,7 +110,9 @@ def test_scripts_print_what_the_page_says() -> None:
     assert "scrapy_robots_rfc" not in "".join([HEAD, *SCRIPTS])
     assert len(SCRIPTS) == len(OUTPUTS) == len(CASES)
     assert dict(zip(CASES, all_printed(), strict=True)) == dict(zip(CASES, STOCK, strict=True))
-    assert all(stock != expected for stock, expected in OUTPUTS)
+    assert all(stock != expected for _, stock, expected in OUTPUTS)
+    files = {path.name for path in FOLDER.iterdir() if path.suffix == ".diff"}
+    assert files == set(re.findall(r"upstream/(\S+\.diff)", PAGE))
 
 
 @pytest.mark.parametrize("quote", QUOTES, ids=CASES)
@@ -138,7 +146,7 @@ def test_the_changes_work(tmp_path: Path) -> None:
         shutil.copytree(LIBRARY / package, tmp_path / package)  # with its bytecode
     for change in CHANGES:
         apply(change, tmp_path)
-    expected = [expected for _, expected in OUTPUTS]
+    expected = [f"{expected}\n" for _, _, expected in OUTPUTS]
     assert dict(zip(CASES, all_printed(tmp_path), strict=True)) == dict(
         zip(CASES, expected, strict=True)
     )
