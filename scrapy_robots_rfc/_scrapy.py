@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.pqueues import ScrapyPriorityQueue
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -43,10 +42,6 @@ _LOST: Mapping[str, tuple[str, ...]] = {
     "A robots.txt of an FTP site is read to its end, however long that takes": (
         "Downloader.handlers",
         "DownloadHandlers._get_handler",
-    ),
-    "robots.txt files are neither stored in the HTTP cache nor looked up there": (
-        "HttpCacheMiddleware.policy",
-        "HttpCacheMiddleware.storage",
     ),
     "`fetch` in `scrapy shell` waits for an unreachable site (ROBOTS_UNREACHABLE_BACKOFF)": (
         "Crawler.crawling",
@@ -239,14 +234,6 @@ def handler_of(crawler: Crawler, scheme: str) -> Private:
     handlers = _get(crawler, _downloader(crawler), "Downloader.handlers")
     find = _get(crawler, handlers, "DownloadHandlers._get_handler")
     return None if find is None else find(scheme)
-
-
-def cache_of(crawler: Crawler) -> tuple[Private, Private] | None:
-    """Return the HTTP cache's policy and storage, or `None` if it is off or doesn't have them."""
-    middleware = crawler.get_downloader_middleware(HttpCacheMiddleware)
-    policy = _get(crawler, middleware, "HttpCacheMiddleware.policy")
-    storage = _get(crawler, middleware, "HttpCacheMiddleware.storage")
-    return None if policy is None or storage is None else (policy, storage)
 
 
 def is_one_page_command(crawler: Crawler) -> bool:

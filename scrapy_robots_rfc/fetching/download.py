@@ -29,7 +29,6 @@ from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
 from scrapy_robots_rfc.fetching.routes import Routes
-from scrapy_robots_rfc.fetching.sources import HttpCache
 from scrapy_robots_rfc.leaves import TRANSFERS
 from scrapy_robots_rfc.settings import Settings
 
@@ -43,7 +42,7 @@ META: dict[str, Any] = {
     "dont_obey_robotstxt": True,  # robots.txt rules don't apply to robots.txt itself
     "allow_offsite": True,  # a redirect may lead to any host (RFC 9309, 2.3.1.2)
     "dont_redirect": True,  # policy/access.py decides which redirects to follow
-    "dont_cache": True,  # the HTTP cache ignores the RFC's 24-hour limit, see `HttpCache`
+    "dont_cache": True,  # the HTTP cache ignores the RFC's 24-hour limit
     "dont_merge_cookies": True,  # only send cookies received during the fetch
     "download_maxsize": 0,  # longer files are truncated instead of rejected
     "download_warnsize": 0,
@@ -92,8 +91,6 @@ class Downloader:
     def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
         self._crawler = crawler
         self._crawl = crawl
-        #: Stores complete responses, and returns them in offline replays.
-        self.http_cache: HttpCache = HttpCache(crawler, settings)
         #: Finds the routes of requests.
         self.routes: Routes = Routes(crawler)
         # One byte past the limit, so that the parser can tell that the file was truncated.
@@ -176,24 +173,14 @@ class Downloader:
         if credentials is not None and meta["proxy"]:
             headers[b"Proxy-Authorization"] = credentials
 
-    async def send(self, request: Request) -> tuple[Response | None, bytes]:
+    async def send(self, request: Request) -> tuple[Response, bytes]:
         """Return the response to a request, with the decoded body if the status is 2xx.
 
-        The response is `None` if it isn't in the HTTP cache and the crawl is offline. Any download
-        error is raised.
+        Any download error is raised.
         """
         exchange: _Exchange = request.meta[MARK]
-        if not self.http_cache.offline:
-            response = await self._download(request, exchange)
-            body = self._body(response, exchange)
-            self.http_cache.store(request.url, response, body)
-            return response, body
-        stored = self.http_cache.stored_response(request.url)
-        if stored is None:
-            return None, b""
-        # After a download, `_response_downloaded` does this.
-        exchange.codings = stored.headers.getlist(b"Content-Encoding")
-        return stored, self._body(stored, exchange)
+        response = await self._download(request, exchange)
+        return response, self._body(response, exchange)
 
     async def _download(self, request: Request, exchange: _Exchange) -> Response:
         """Return the response from Scrapy's downloader, and send a signal about the exchange."""

@@ -39,7 +39,6 @@ from scrapy_robots_rfc.policy.access import (
     Local,
     Outcome,
     Successful,
-    Unavailable,
     Unreachable,
     backoff_delays,
     etag,
@@ -209,8 +208,6 @@ class Fetcher:
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
                 return Fetched(with_route(access_after(answer, settings.timeout), request))
             response, body = answer
-            if response is None:  # only in an offline replay
-                return Fetched(Unavailable(None, "not in the HTTP cache"))
             cookies.keep(response)
             access = step.after_response(
                 response.status,
@@ -318,7 +315,7 @@ class Fetcher:
         # If the page names a proxy or account, a retry uses the same one, which has just failed.
         # Otherwise, the proxy was picked by a middleware, which may pick another one.
         uses_failed_route = access.route_failed and fetch.route is not None
-        if uses_failed_route or access.hopeless or self.download.http_cache.offline:
+        if uses_failed_route or access.hopeless:
             return ()
         return backoff_delays(fetch.attempts, access.retry_after, self._settings)
 
@@ -424,7 +421,7 @@ class Fetcher:
         try:
             if parsed is not None and robots.file is not None and not is_stale:
                 await send(parsed, robotparser=robots.file.parser, request=fetch.source)
-            if access is None or self.download.http_cache.offline:  # nothing was fetched
+            if access is None:  # nothing was fetched
                 return
             await send(
                 signals.robots_fetched,

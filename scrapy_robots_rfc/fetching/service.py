@@ -16,7 +16,7 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes
-from scrapy_robots_rfc.fetching.sources import HttpCache, Source
+from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
 from scrapy_robots_rfc.leaves import SOURCES, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
@@ -44,6 +44,11 @@ class RobotsService:
             source(crawler, settings, self.files.parse, crawl.default_agent)
             for source in load_needed(SOURCES, settings)
         ]
+        #: `None` unless this is an offline replay.
+        self.offline: OfflineReplay | None = None
+        if crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
+            self.offline = OfflineReplay(crawler, crawl.default_agent)
+            self._sources.append(self.offline)
         #: The store's client, or `None` if files are only kept in memory.
         self.store: CacheClient | None = self._open_store()
         self._fetcher = Fetcher(crawler, settings, crawl, self.files, self.store)
@@ -53,15 +58,12 @@ class RobotsService:
         self.download: Downloader = self._fetcher.download
         #: Finds the routes of requests.
         self.routes: Routes = self.download.routes
-        #: Scrapy's HTTP cache.
-        self.http_cache: HttpCache = self.download.http_cache
         #: The cached files of this crawl.
         self.memory: MemoryCache = self._fetcher.memory
 
     def _open_store(self) -> CacheClient | None:
         """Open the ROBOTS_CACHE store, if there is one."""
-        # In an offline replay, files in the HTTP cache may be old, so don't share them.
-        if self._crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
+        if self.offline is not None:
             return None
         with explain_store_errors(self._settings.cache):
             opened = open_store(self._settings.cache, self._crawler)
@@ -178,7 +180,7 @@ class RobotsService:
         return robots
 
     def user_policy_of(self, origin: Origin) -> OriginPolicy | None:
-        """Return an origin's policy from ROBOTS_EXEMPT or ROBOTS_OVERRIDES, or `None`."""
+        """Return an origin's policy if no fetch is needed, as with ROBOTS_EXEMPT, or `None`."""
         for source in self._sources:
             robots = source.robots(origin)
             if robots is not None:

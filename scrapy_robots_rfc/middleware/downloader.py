@@ -146,8 +146,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if origin is None and not is_robots_txt:
             self._drop_unreachable(request, None, "no valid authority")
             return None
-        if origin is not None and self.service.http_cache.offline:
-            problem = self._offline_problem(request, origin)
+        if origin is not None and self.service.offline is not None:
+            policy = self.service.user_policy_of(origin)
+            is_exception = policy is not None and (policy.exempt or policy.override)
+            problem = None if is_exception else self.service.offline.problem(request)
             if problem is not None:
                 self._drop_unreachable(request, origin, problem)
                 return None
@@ -158,17 +160,6 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if robots is None:
             return self._wait_for_file(request, origin)
         return self._judge(request, robots)
-
-    def _offline_problem(self, request: Request, origin: Origin) -> str | None:
-        """Return why a request must be dropped in an offline replay, or `None`.
-
-        A robots.txt that isn't in the HTTP cache can't be fetched then, so it allows everything.
-        But that must not cause a request to be sent to the site. Sites with ROBOTS_EXEMPT or
-        ROBOTS_OVERRIDES don't need a fetch.
-        """
-        if self.service.user_policy_of(origin) is not None:
-            return None
-        return self.service.http_cache.offline_problem(request)
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
         """Drop a request because its robots.txt can't be fetched."""

@@ -114,18 +114,6 @@ async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(
 
 
 @ensureDeferred
-async def test_offline_replay_of_a_capsule(capsule: Capsule, tmp_path: Path) -> None:
-    """With HTTPCACHE_IGNORE_MISSING, the robots.txt in the HTTP cache decides."""
-    capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, RULES)}
-    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path)}
-    first, _ = await pages(capsule, settings)
-    asked = list(capsule.log)
-    again, _ = await pages(capsule, {**settings, "HTTPCACHE_IGNORE_MISSING": True})
-    assert again == first
-    assert capsule.log == asked
-
-
-@ensureDeferred
 async def test_custom_scheme(capsule: Capsule) -> None:
     """With a handler and a description, a user's scheme is judged and paced."""
     capsule.pages = {**capsule.pages, "/robots.txt": (TEXT, f"{RULES}Crawl-delay: 0.05\n")}

@@ -1,8 +1,7 @@
-"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent, and the HTTP cache decides."""
+"""Offline replay: with HTTPCACHE_IGNORE_MISSING nothing is sent, and no robots.txt is needed."""
 
 from __future__ import annotations
 
-import gzip
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +9,14 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
-from scrapy.extensions import httpcache
 
 from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.crawling import Crawl, crawl, records, short
-from tests.support.site import PAGE, Reply, Site, redirect, robots
+from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrapy import Spider
-    from scrapy.http import Response
 
 RULES = "User-agent: *\nDisallow: /x\n"
 RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
@@ -69,39 +65,20 @@ def cached(site: Site, tmp_path: Path) -> Cached:
 
 @pytest.mark.parametrize("storage", STORAGES)
 @ensureDeferred
-async def test_replay_obeys_the_robots_txt_in_the_http_cache(
+async def test_replay_needs_no_robots_txt(
     cached: Cached, storage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl stores robots.txt in the HTTP cache, which decides offline."""
+    """Offline, pages come from the HTTP cache without a robots.txt, and one log line says so."""
     cached.settings["HTTPCACHE_STORAGE"] = f"scrapy.extensions.httpcache.{storage}"
-    await cached.online("/a")
-    assert await cached.offline("/a", "/b", "/x") == [200, "not in the cache", "rule"]
-    assert [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text] == []
-
-
-class Dated(httpcache.FilesystemCacheStorage):
-    """A storage whose copies are of 2001."""
-
-    def retrieve_response(self, spider: Spider, request: Request) -> Response | None:
-        response = super().retrieve_response(spider, request)
-        request.meta["cache_timestamp"] = 1e9
-        return response
-
-
-@pytest.mark.parametrize(
-    ("storage", "logged"), [(Dated, 1), (httpcache.FilesystemCacheStorage, 0)], ids=["old", "new"]
-)
-@ensureDeferred
-async def test_a_replay_says_when_an_old_file_was_stored(
-    cached: Cached, storage: type, logged: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The log names the first robots.txt that is older than ROBOTS_CACHE_MAX_AGE, once."""
-    cached.settings["HTTPCACHE_STORAGE"] = storage
-    await cached.online("/a")
-    assert await cached.offline("/a", "/x") == [200, "rule"]
-    texts = [text for text in records(caplog, logging.INFO) if "was stored on" in text]
-    assert [text.split(" in ")[0] for text in texts] == [cached.site.url("/robots.txt")] * logged
-    assert all("stored on 2001-09-09T01:46:40" in text for text in texts)
+    await cached.online("/a", "/x", ROBOTSTXT_OBEY=False)
+    other = Request(cached.site.url("/b", "localhost"))
+    outcomes = await cached.offline("/a", "/b", "/x", other)
+    assert outcomes == [200, "not in the cache", 200, "not in the cache"]
+    [line] = [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text]
+    assert line == (
+        "HTTPCACHE_IGNORE_MISSING is on, so nothing is requested. What the HTTP cache answers needs"
+        " no robots.txt"
+    )
 
 
 @ensureDeferred
@@ -114,45 +91,6 @@ async def test_not_answered_from_the_cache(cached: Cached) -> None:
     assert (cached.site.fetches, cached.site.pages) == (2, ["/a"])
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        redirect("/moved"),
-        Reply(body=gzip.compress(RULES.encode()), headers=(("Content-Encoding", "gzip"),)),
-        Reply(chunks=(RULES.encode(), b"#" * 600_000)),
-    ],
-    ids=["redirect", "gzip", "too long"],
-)
-@ensureDeferred
-async def test_every_kind_of_answer(cached: Cached, reply: Reply) -> None:
-    """Redirects, compressed and cut files are obeyed from the HTTP cache as online."""
-    cached.site.replies |= {"/robots.txt": reply, "/moved": robots(RULES)}
-    await cached.online("/a")
-    assert await cached.offline("/a", "/x") == [200, "rule"]
-
-
-@ensureDeferred
-async def test_what_scrapy_itself_put_there(cached: Cached) -> None:
-    """A robots.txt that Scrapy's own middleware stored decides as well."""
-    body = gzip.compress(RULES.encode())
-    cached.site.replies["/robots.txt"] = Reply(body=body, headers=(("Content-Encoding", "gzip"),))
-    await cached.online("/a", DOWNLOADER_MIDDLEWARES={})
-    assert await cached.offline("/a", "/x") == [200, "rule"]
-
-
-@ensureDeferred
-async def test_404_in_the_http_cache_allows_everything(cached: Cached) -> None:
-    """A stored 404 allows everything; an answer without rules does not replace rules."""
-    del cached.site.replies["/robots.txt"]
-    await cached.online("/a")
-    assert await cached.offline("/a") == [200]
-    cached.site.replies["/robots.txt"] = robots(RULES)
-    await cached.online("/a")
-    cached.site.replies["/robots.txt"] = Reply(503)
-    await cached.online("/a")
-    assert await cached.offline("/a", "/x") == [200, "rule"]
-
-
 @ensureDeferred
 async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
     """Offline, a stored tdmrep.json decides, and without one nothing is sent."""
@@ -163,23 +101,6 @@ async def test_tdmrep_comes_from_the_http_cache(cached: Cached) -> None:
     cached.site.replies["/.well-known/tdmrep.json"] = Reply(body=reserved)
     await cached.online("/a", **use)
     assert await cached.offline("/a", **use) == ["use"]
-
-
-@ensureDeferred
-async def test_none_in_the_cache(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """Without a stored robots.txt, requests go to the HTTP cache, with one log line."""
-    await cached.online("/a", ROBOTSTXT_OBEY=False)
-    assert await cached.offline("/a", "/x", Request(cached.site.url("/b", "localhost"))) == [
-        200,
-        "not in the cache",
-        "not in the cache",
-    ]
-    [line] = [text for text in records(caplog, logging.INFO) if "HTTPCACHE" in text]
-    assert (
-        line == f"{cached.site.url('/robots.txt')} is not in the HTTP cache, and"
-        " cannot be fetched because HTTPCACHE_IGNORE_MISSING is on, so requests to such sites are"
-        " answered from the cache or dropped"
-    )
 
 
 @pytest.mark.parametrize("obeyed", [True, False])
@@ -198,7 +119,7 @@ async def test_what_would_be_sent(
     cached: Cached, settings: dict[str, Any], meta: dict[str, Any], why: str, obeyed: bool
 ) -> None:
     """A request that the HTTP cache would send is dropped."""
-    await cached.online("/a", ROBOTSTXT_OBEY=obeyed)
+    await cached.online("/a", "/robots.txt", ROBOTSTXT_OBEY=obeyed)
     for target in ("/a", "/robots.txt") if obeyed else ("/a",):
         request = Request(cached.site.url(target), meta=meta)
         assert await cached.offline(request, **settings) == ["unreachable"]
@@ -218,19 +139,8 @@ async def test_replay_counts_a_robots_txt_once_in_a_dry_run(cached: Cached) -> N
 
 
 @ensureDeferred
-async def test_policy_of_rfc_2616(cached: Cached) -> None:
-    """With the RFC 2616 policy, a robots.txt decides if the policy stores it."""
-    cached.site.replies["/a"] = Reply(body=PAGE.body, headers=DATED)
-    await cached.online("/a", **RFC2616)
-    assert await cached.offline("/a", "/x", **RFC2616) == [200, "not in the cache"]
-    cached.site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=DATED)
-    await cached.online("/a", **RFC2616)
-    assert await cached.offline("/a", "/x", **RFC2616) == [200, "rule"]
-
-
-@ensureDeferred
 async def test_exceptions_of_the_user(cached: Cached, tmp_path: Path) -> None:
-    """Exempt sites and local files have precedence over the HTTP cache, which fills no store."""
+    """Exempt sites and local files have their own rules offline, and no store is filled."""
     await cached.online("/a", "/x", ROBOTSTXT_OBEY=False)
     assert await cached.offline("/a", "/x", ROBOTS_EXEMPT=["127.0.0.1"]) == [200, 200]
     (tmp_path / "own.txt").write_text("User-agent: *\nDisallow: /a\n")
@@ -239,20 +149,3 @@ async def test_exceptions_of_the_user(cached: Cached, tmp_path: Path) -> None:
     store = tmp_path / "robots.sqlite"
     assert await cached.offline("/a", ROBOTS_CACHE=f"sqlite:///{store}") == [200]
     assert not store.exists()
-
-
-@ensureDeferred
-async def test_a_cache_that_fails(cached: Cached, caplog: pytest.LogCaptureFixture) -> None:
-    """A storage that raises causes a warning, and no other verdict."""
-    cached.settings["HTTPCACHE_STORAGE"] = Failing
-    result = await crawl(cached.requests("/x"), cached.settings)
-    assert short(result.outcomes[cached.site.url("/x")]) == "rule"
-    stored = cached.site.url("/robots.txt")
-    assert records(caplog) == [f"Cannot store {stored} in the HTTP cache"]
-
-
-class Failing(httpcache.FilesystemCacheStorage):
-    """A storage that fails."""
-
-    def store_response(self, *_: Any) -> None:
-        raise OSError("disk full")
