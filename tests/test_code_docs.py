@@ -19,6 +19,7 @@ from tests.support.linked_crawls import Linked
 from tests.support.redis_server import RedisServer
 from tests.support.site import Reply, robots
 from tests.support.timed_site import fetched
+from tests.test_reference_pages import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,13 +37,22 @@ ADDON: dict[str, Any] = {
     **settings(block("docs/switching_on.md", "python", "ADDONS")),
 }
 BY_HAND = settings(block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES"))
+PAGE_RULES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
+#: The position of the spider middleware, from the table on docs/switching_on.md.
+[POSITION] = [
+    int(row[1].rpartition(" ")[2]) for row in rows("switching_on.md") if PAGE_RULES in row[1]
+]
 
 
 @pytest.mark.parametrize(
     "shown",
     [
         {**ADDON, **settings(block("docs/page_rules.md", "python", "link-nofollow"))},
-        {**BY_HAND, **settings(block("docs/page_rules.md", "python", "SPIDER_MIDDLEWARES"))},
+        {
+            **BY_HAND,
+            "ROBOTS_TAG_OBEY": ["nofollow"],
+            "SPIDER_MIDDLEWARES": {PAGE_RULES: POSITION},
+        },
     ],
     ids=["add-on", "by hand"],
 )
