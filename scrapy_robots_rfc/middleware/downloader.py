@@ -138,7 +138,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             return self._pace_robots_txt(request)
         parts = urlparse_cached(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
-            self._count(stats.EXEMPTED)
+            if parts.netloc:  # otherwise it has no site, such as a `data:` URL
+                self._count(stats.EXEMPTED)
             return None
         origin = self.origin_of(request)
         # A robots.txt is always allowed (RFC 9309, 2.2.2).

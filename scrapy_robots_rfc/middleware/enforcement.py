@@ -8,12 +8,14 @@ from weakref import WeakSet
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._scrapy import is_one_page_command
 from scrapy_robots_rfc.core.decision import Decision, Reason, Refusal
 from scrapy_robots_rfc.errors import RobotsDisallowed, UnreachableError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.policy.access import Access, Local
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
@@ -23,6 +25,9 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: Meta key of scrapy-zyte-api's requests that start a session. Their responses don't reach the
 #: spider, so they aren't judged. If one were dropped, the plugin would start session after session.
 STARTS_SESSION = "_is_session_init_request"
+
+# Maximum number of origins whose exceptions are kept. Each may need many kilobytes.
+_MAX_ERRORS = 100
 
 
 class Enforcement:
@@ -40,6 +45,14 @@ class Enforcement:
         self._is_one_page_command = is_one_page_command(crawler)
         #: Disallowed requests that were let through in a dry run.
         self.let_through: WeakSet[Request] = WeakSet()
+        # Origin -> the exception because of which its robots.txt was not requested.
+        self._errors: LocalCache[str | None, Exception] = LocalCache(_MAX_ERRORS)
+        crawler.signals.connect(self._attempted, signals.robots_attempted)
+
+    def _attempted(self, robots: OriginPolicy, access: Access | None) -> None:
+        """Keep the exception if the crawl itself failed."""
+        if isinstance(access, Local) and access.error is not None:
+            self._errors[str(robots.origin)] = access.error
 
     def conclude(
         self, request: Request, robots: OriginPolicy, decision: Decision, reason: str | None
@@ -91,9 +104,10 @@ class Enforcement:
             self.let_through.add(request)
             return
         self._throttle.release(request)
+        cause = self._errors.get(decision.origin) if decision.reason is Reason.LOCAL else None
         if self._is_one_page_command and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
-            raise UnreachableError(f"{refusal.why}; {shown} was not sent")
-        raise RobotsDisallowed(decision, refusal.why, refusal.by)
+            raise UnreachableError(f"{refusal.why}; {shown} was not sent") from cause
+        raise RobotsDisallowed(decision, refusal.why, refusal.by) from cause
 
     def _send(
         self,

@@ -111,7 +111,7 @@ async def test_stats(site: Site, other: Site) -> None:
         "robotstxt/cache/misses": 2,
         "robotstxt/origins/successful": 1,
         "robotstxt/origins/unreachable": 1,
-        "robotstxt/exempted": 2,
+        "robotstxt/exempted": 1,
     }
     assert result.outcomes[exempt.url] == 200
     assert result.outcomes["data:,x"] == 200

@@ -137,6 +137,9 @@ async def test_local_fault_disallows_everything_and_is_logged_once(
     result = await crawl(pages, {**NEVER, **settings}, spider=Serial)
     assert [short(outcome) for outcome in result.outcomes.values()] == ["local"] * 2
     assert site.targets == []
+    for outcome in result.outcomes.values() if part is not Unloadable else ():
+        assert isinstance(outcome, RobotsDisallowed)
+        assert f"{type(outcome.__cause__).__name__}: {outcome.__cause__}" == cause
     # A failure decides for the requests of the next second, so both pages may share one.
     assert result.stat("request_count") == result.stat("result/local") in (1, 2)
     assert result.stat("forbidden/local") == 2
