@@ -39,7 +39,7 @@ help:
 	@echo "make fleet-demo     crawl 300 local sites with four workers that share robots.txt files on Redis"
 	@echo "make test           run the tests, with the asyncio reactor and with another one"
 	@echo "make coverage       run the tests, and report which lines and branches they miss"
-	@echo "make check          run ruff, mypy --strict, and checks of file sizes and documents"
+	@echo "make check          run ruff, mypy --strict, and checks of documents"
 	@echo "make bench          compare parsers and memory; ARGS=--all runs all benchmarks, ARGS='--all --quick' small ones"
 	@echo "make conformance    compare verdicts with other parsers (ARGS=--write records them)"
 	@echo "make matrix         run the tests on each CPython found, with the oldest and newest dependencies (tox)"
@@ -97,9 +97,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/rumdl check --no-cache .
-	@echo "Looking for long files, paths of one machine, registries, and the address of the repository"
-	@git ls-files -z '*.py' | xargs -0 awk 'FNR > (FILENAME ~ /^scrapy_robots_rfc/ ? 450 : 530) \
-		{ print FILENAME " is too long"; code = 1; nextfile } END { exit code }'
+	@echo "Looking for paths of one machine, registries, and the address of the repository"
 	@! git grep -nIE '(^|[^[:alnum:]_./])/(home|root|Users|work)/[[:alnum:]_.]' -- ':!tests' ':!Makefile'
 	@! git grep -nIE 'pypi\.org|pythonhosted\.org|index-url|npmjs\.' -- ':!tests' ':!Makefile'
 	@! git grep -nI 'github\.com/[^/]*/scrapy-robots-rfc' -- ':!pyproject.toml' ':!Makefile'

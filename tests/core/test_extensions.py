@@ -17,7 +17,7 @@ from scrapy_robots_rfc.core.extensions import (
     parse_window,
     plain_delay,
 )
-from tests.test_reference_pages import rows
+from tests.support.documents import rows
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_units(seconds: float, unit: str) -> None:
 
 def test_units_of_the_page() -> None:
     """docs/pacing.md has exactly these units."""
-    names = [re.findall("`([a-z]+)`", row[0]) for row in rows("pacing.md", "written |")]
+    names = [re.findall("`([a-z]+)`", row[0]) for row in rows("docs/pacing.md", "written |")]
     assert names == list(UNITS.values())
 
 

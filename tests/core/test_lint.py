@@ -16,7 +16,7 @@ from scrapy_robots_rfc.core.lint_codes import Code, Severity
 from scrapy_robots_rfc.core.lint_findings import Finding
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.case_files import FOLDER
-from tests.test_reference_pages import rows
+from tests.support.documents import rows
 
 
 def code_of(value: str) -> Flag | Code:
@@ -69,7 +69,7 @@ def test_every_code_is_shown() -> None:
 def test_page() -> None:
     """docs/cli.md has a row for each code, with its severity."""
     expected = [[f"`{code}`", severity(code).value] for code in (*Flag, *Code)]
-    assert [row[:2] for row in rows("cli.md", "code | severity")] == expected
+    assert [row[:2] for row in rows("docs/cli.md", "code | severity")] == expected
 
 
 def test_a_good_file() -> None:

@@ -20,9 +20,8 @@ from warcio.cli import main as warcio
 
 from scrapy_robots_rfc.reporting import archive as archives
 from tests.support.crawling import Pages, crawl
-from tests.support.documents import block, settings
+from tests.support.documents import block, rows, settings
 from tests.support.site import Reply, Site, redirect, robots
-from tests.test_reference_pages import rows
 
 ROOT = Path(__file__).parents[2]
 FILE = "User-agent: *\nDisallow: /x\n"
@@ -260,4 +259,4 @@ async def test_fields_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with Site({"/robots.txt": robots(FILE)}) as site:
         await crawl([site.url("/x")], settings(block("docs/report.md", "python", "ROBOTS_ARCHIVE")))
     (fields,) = outcomes(tmp_path / "robots.warc.gz")
-    assert [*fields] == [row[0].strip("`") for row in rows("report.md", "metadata field |")]
+    assert [*fields] == [row[0].strip("`") for row in rows("docs/report.md", "metadata field |")]

@@ -1,6 +1,6 @@
 """Read and check the cases of `tests/cases/*.toml`.
 
-`test_cases.py` runs them, and `test_rfc_doc.py` compares them with docs/rfc9309.md.
+`test_cases.py` runs them, and `docs/test_tables.py` compares them with docs/rfc9309.md.
 """
 
 from __future__ import annotations

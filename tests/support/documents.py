@@ -1,4 +1,4 @@
-"""Read and run the fenced blocks of documents. `test_documents.py` checks that each has a test."""
+"""Read documents: their tables, and their fenced blocks, which tests run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,30 @@ def documents() -> list[Path]:
     return sorted(path for pattern in ("*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 
 
+def read(path: str) -> str:
+    """Return the text of a file of the project."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def rows(page: str, head: str = "", after: str = "") -> list[list[str]]:
+    """Return the rows of a table.
+
+    :param head: how the first row of the table begins.
+    :param after: a text before the table.
+    """
+    text = read(page)
+    table = re.search(
+        rf"^\| {re.escape(head)}.*\n((?:\|.*\n?)+)", text[text.index(after) :], re.MULTILINE
+    )
+    assert table is not None, head
+    lines = table[1].splitlines()[1:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
 def blocks(page: str, language: str) -> list[str]:
     """Return the blocks of a page in a language, in their order."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    return [textwrap.dedent(fence[3]) for fence in FENCE.finditer(text) if fence[2] == language]
+    fences = FENCE.finditer(read(page))
+    return [textwrap.dedent(fence[3]) for fence in fences if fence[2] == language]
 
 
 def block(page: str, language: str, words: str, *, without: str = "\0") -> str:

@@ -16,11 +16,10 @@ from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.preferences import LABELS, find_refusal, parse_uses, unknown_labels
 from scrapy_robots_rfc.errors import SettingError
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
-from tests.support.documents import block, executed, settings
+from tests.support.documents import block, executed, rows, settings
 from tests.support.reports import read
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY
-from tests.test_reference_pages import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -415,7 +414,7 @@ async def test_meta_that_is_not_a_list(site: Site) -> None:
 async def test_as_the_page_shows(site: Site) -> None:
     """Without the add-on, the middleware works at the position in docs/switching_on.md."""
     by_hand = settings(block("docs/switching_on.md", "python", "DOWNLOADER_MIDDLEWARES"))
-    [cell] = [row[1] for row in rows("switching_on.md") if USE in row[1]]
+    [cell] = [row[1] for row in rows("docs/switching_on.md") if USE in row[1]]
     by_hand["DOWNLOADER_MIDDLEWARES"][USE] = int(cell.rpartition(" ")[2])
     assert await outcomes(site, "/closed", use=["train-ai"], **by_hand) == ["use"]
 
@@ -500,7 +499,7 @@ async def test_uses_of_each_request() -> None:
 
 def test_labels_of_the_page() -> None:
     """docs/preferences.md has a row for each known label, with its synonyms."""
-    found = {row[0].strip("`"): row[1].strip("`") for row in rows("preferences.md")}
+    found = {row[0].strip("`"): row[1].strip("`") for row in rows("docs/preferences.md")}
     assert found == {label: ", ".join(synonyms) or "-" for label, synonyms in LABELS.items()}
 
 
