@@ -96,6 +96,7 @@ def test_crawl(
         "core.lint_findings",
         "core.lint_groups",
         "core.lint_suggestions",
+        "core.near_misses",
         "reporting.report",
         "reporting.archive",
         "cache.stores.sqlite",

@@ -54,6 +54,7 @@ OUTSIDE = (
     "core.lint_findings",
     "core.lint_groups",
     "core.lint_suggestions",
+    "core.near_misses",
     "fetching.ftp",
     "fetching.overrides",
     "scheduling.shared",

@@ -22,6 +22,7 @@ LEAVES = (
     "core/lint_findings.py",
     "core/lint_groups.py",
     "core/lint_suggestions.py",
+    "core/near_misses.py",
     "core/findings.py",
     "fetching/ftp.py",
     "fetching/overrides.py",

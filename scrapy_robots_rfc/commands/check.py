@@ -3,7 +3,7 @@
 import math
 import re
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -13,14 +13,18 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.agents import AGENT, NamedAgent, agents_of, show_agent
+from scrapy_robots_rfc.commands.annotated import annotated_lines, html_page, show_lines
 from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
-from scrapy_robots_rfc.commands.page_uses import find_with_pages, with_page
+from scrapy_robots_rfc.commands.html_pages import write_page
+from scrapy_robots_rfc.commands.page_uses import PageUses, find_with_pages, with_page
 from scrapy_robots_rfc.core import preferences
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
-from scrapy_robots_rfc.core.lines import as_text
+from scrapy_robots_rfc.core.lines import LineKind, as_text
+from scrapy_robots_rfc.core.near_misses import near_misses
+from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import join_items, printable
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
@@ -59,37 +63,76 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
             f"unknown label --use {label}, so only sites that mention it can disallow it; {hint}"
         )
     agents = agents_of(opts, our_settings, settings)
-    if opts.page:
-        requested = {
-            (url, agent): Origin.of(url, our_settings.schemes) for url in urls for agent in agents
-        }
-        found, pages = common.crawl(settings, partial(find_with_pages, requested=requested))
-    else:
-        found, pages = _found_about(urls, our_settings, settings, console, opts), {}
+    requested = {
+        (url, agent): Origin.of(url, our_settings.schemes) for url in urls for agent in agents
+    }
+    found, pages = _found_about(requested, our_settings, settings, console, opts)
     _warn_of_odd_files(found.values(), console)
     if opts.agent:
         _warn_of_other_agents(agents, found.values(), console)
-    not_a_url = Unknown(common.not_a_url(our_settings.schemes), common.URL_ADVICE)
-    code = 0
-    for number, (url, agent) in enumerate(product(urls, agents)):
-        origin = Origin.of(url, our_settings.schemes)
-        governs = not_a_url if origin is None else found[origin]
+    is_table = len(urls) > 1 and len(agents) > 1 and not opts.json
+    records = list[dict[str, Any]]()
+    for url, agent in product(urls, agents):
+        governs = _governing(requested[url, agent], found, our_settings)
         recorded = governs.agent if isinstance(governs, ArchivedRobots) else None
         if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - for this URL
         record = _judged(url, governs, agent, our_settings, uses)
-        record = with_page(record, pages.get((url, agent)))
-        code = max(code, _VERDICTS[record["verdict"]][0])
-        if opts.json:
-            console.print_json(record)
-        else:
-            if number:
-                console.print()
-            _show_verdict(record, governs, console)
-        is_last = number % len(agents) == len(agents) - 1
-        if record["verdict"] == "undecided" and is_last:
+        records.append(with_page(record, pages.get((url, agent))))
+        if not is_table:
+            _print_verdict(records, governs, console, opts)
+        if records[-1]["verdict"] == "undecided" and len(records) % len(agents) == 0:
             console.complain(f"{record['url']} is undecided: {record['why']}; {governs.advice}")
-    return code
+    if is_table:
+        _show_table([agent.name for agent in agents], records, console)
+    return max(_VERDICTS[record["verdict"]][0] for record in records)
+
+
+def _governing(
+    origin: Origin | None, found: Mapping[Origin, FoundRobots | Unknown], our_settings: Settings
+) -> FoundRobots | Unknown:
+    """Return the robots.txt for an origin, or why there is none."""
+    if origin is None:
+        return Unknown(common.not_a_url(our_settings.schemes), common.URL_ADVICE)
+    return found[origin]
+
+
+def _print_verdict(
+    records: Sequence[dict[str, Any]],
+    governs: FoundRobots | Unknown,
+    console: Console,
+    opts: Namespace,
+) -> None:
+    """Print the last of the records."""
+    if opts.json:
+        console.print_json(records[-1])
+        return
+    if len(records) > 1:
+        console.print()
+    _show_verdict(records[-1], governs, console)
+
+
+def _show_table(
+    agents: Sequence[str], records: Sequence[Mapping[str, Any]], console: Console
+) -> None:
+    """Print the verdicts in a table with a row for each URL and a column for each agent.
+
+    :param records: the records of the first URL for each agent, then those of the next URL.
+    """
+    rows = [["", *agents]]
+    for first in range(0, len(records), len(agents)):
+        own = records[first : first + len(agents)]
+        rows.append([own[0]["url"], *map(_cell, own)])
+    widths = [max(map(len, map(printable, column))) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = map(str.ljust, map(printable, row), widths)
+        console.print("  ".join(cells).rstrip())
+
+
+def _cell(record: Mapping[str, Any]) -> str:
+    """Return a verdict and its line for the table."""
+    line = record["rule"] and record["rule"]["line"]
+    return f"{record['verdict']} (line {line})" if line else record["verdict"]
 
 
 def _refuse_combinations(opts: Namespace) -> None:
@@ -137,22 +180,31 @@ def _urls(console: Console, opts: Namespace) -> list[str]:
 
 
 def _found_about(
-    urls: list[str],
+    requested: Mapping[tuple[str, NamedAgent], Origin | None],
     our_settings: Settings,
     settings: ScrapySettings,
     console: Console,
     opts: Namespace,
-) -> Mapping[Origin, FoundRobots | Unknown]:
-    """Return the robots.txt for each of the URLs' origins."""
-    origins = dict.fromkeys(filter(None, (Origin.of(url, our_settings.schemes) for url in urls)))
+) -> tuple[Mapping[Origin, FoundRobots | Unknown], Mapping[tuple[str, NamedAgent], PageUses]]:
+    """Return the robots.txt for each of the URLs' origins, and with `--page`, their pages."""
+    if opts.page:
+        return common.crawl(settings, partial(find_with_pages, requested=requested))
+    origins = dict.fromkeys(filter(None, requested.values()))
     if opts.archive:
-        return found_in(opts.archive, opts.at, origins, our_settings, console)
+        return found_in(opts.archive, opts.at, origins, our_settings, console), {}
     if opts.robots is None:
-        return common.found_about(settings, origins)
-    body = common.read(opts.robots, console, our_settings.max_size)
+        return common.found_about(settings, origins), {}
+    return _given_files(origins, our_settings, console, opts.robots), {}
+
+
+def _given_files(
+    origins: Iterable[Origin], our_settings: Settings, console: Console, source: str
+) -> dict[Origin, FoundRobots]:
+    """Return the file from `--robots` for each origin."""
+    body = common.read(source, console, our_settings.max_size)
     schemes = {origin.scheme for origin in origins}
     given = {scheme: common.parsed(body, scheme, our_settings) for scheme in schemes}
-    return {one: _given(given[one.scheme], opts.robots, one) for one in origins}
+    return {one: _given(given[one.scheme], source, one) for one in origins}
 
 
 def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
@@ -179,6 +231,7 @@ def _judged(
         **dict.fromkeys(("verdict", "why", "reason", "rule", "group", "group_why")),
         "group_lines": [],
         "lost": [],
+        "near": [],
         "use": {},
         "declared": [],
         "page_read": False,
@@ -208,10 +261,22 @@ def _judged(
         "rule": None if decision.rule is None else _rule_record(decision.rule),
         **_group_record(explanation),
         "lost": [_rule_record(rule) for rule in explanation.matches if rule != decision.rule],
+        "near": _near_records(file, explanation, deciding, decision),
         "use": {label: preference.allowed for label, preference in use.items()},
         "declared": list(declared),
         "robots_txt": {"url": found.source, **_access_record(found)},
     }
+
+
+def _near_records(
+    file: RobotsTxt, explanation: Explanation, url: str, decision: Decision
+) -> list[dict[str, Any]]:
+    """Return the lines that were probably meant to decide otherwise, as JSON objects."""
+    kind = LineKind.DISALLOW if decision.allowed else LineKind.ALLOW
+    return [
+        {"line": line.number, "text": line.text.strip(), "why": why}
+        for line, why in near_misses(file, explanation, url, kind)
+    ]
 
 
 def _without_file(url: str, unknown: Unknown, settings: Settings) -> dict[str, Any]:
@@ -233,18 +298,10 @@ def _verdict(decision: Decision, *, is_archived: bool) -> str:
 
 
 def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:
-    """Print a verdict, its reasons and the rules that lost."""
-    word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
-    console.print(f"{word} {printable(record['url'])}")
-    console.fact("why", record["why"])
-    if isinstance(governs, Unknown):
+    """Print a verdict, its reasons, the lines around the deciding one and the rules that lost."""
+    _show_reasons(record, governs, console)
+    if isinstance(governs, Unknown) or governs.robots.robots is None:
         return
-    _show_access(governs, console)
-    show_agent(record, console)
-    _show_notes(record, governs, console)
-    if governs.robots.robots is None:
-        return
-    _show_group(record, console)
     # Print the deciding line and the lines around it.
     decided = 0 if record["rule"] is None else record["rule"]["line"]
     for first, last in record["group_lines"]:
@@ -257,6 +314,22 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
                     console.print(f"{mark} {line:>5}  {printable(text)}")
     for lost in record["lost"]:
         console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
+    for near in record["near"]:
+        console.fact("near", f"line {near['line']}: {near['text']} does not match: {near['why']}")
+
+
+def _show_reasons(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:
+    """Print a verdict, where the file came from, and the group that applies."""
+    word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
+    console.print(f"{word} {printable(record['url'])}")
+    console.fact("why", record["why"])
+    if isinstance(governs, Unknown):
+        return
+    _show_access(governs, console)
+    show_agent(record, console)
+    _show_notes(record, governs, console)
+    if governs.robots.robots is not None:
+        _show_group(record, console)
 
 
 def _show_notes(record: dict[str, Any], governs: FoundRobots, console: Console) -> None:
@@ -294,21 +367,66 @@ CHECK = common.Topic(
 
 def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Print a site's robots.txt, or fail if it is unreachable."""
+    if opts.html and not opts.page_url:
+        raise Failed("--html needs --url")
+    if opts.json and opts.page_url:
+        raise Failed("--url and --json cannot be combined; use check --json and lint --json")
     our_settings = common.prepared(settings)
     origin = common.origin_of(opts.url, our_settings.schemes)
-    found = common.found_about(settings, [origin])[origin]
+    if opts.robots is None:
+        found = common.found_about(settings, [origin])[origin]
+    else:
+        found = _given_files([origin], our_settings, console, opts.robots)[origin]
     _warn_of_odd_files([found], console)
-    for number, agent in enumerate(agents_of(opts, our_settings, settings)):
-        record = _file_record(found, agent, our_settings)
-        if opts.json:
-            console.print_json(record)
-        else:
-            if number:
-                console.print()
-            _show_file(found, record, console)
+    agents = agents_of(opts, our_settings, settings)
+    if opts.page_url:
+        url = _page_url(opts.page_url, origin, our_settings)
+        judged = [_judged(url, found, agent, our_settings, None) for agent in agents]
+        code = _show_annotated(found, judged, console, opts)
+    else:
+        code = 0
+        shown = [_file_record(found, agent, our_settings) for agent in agents]
+        _show_records(found, shown, console, opts)
     if found.robots.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
         raise Failed(found.problem)
-    return 0
+    return code
+
+
+def _page_url(value: str, origin: Origin, our_settings: Settings) -> str:
+    """Return the URL from `--url`, which may be a path on the site."""
+    url = f"{origin}{value}" if value[:1] == "/" else value
+    if common.origin_of(url, our_settings.schemes) != origin:
+        raise Failed(f"--url must be the path or URL of a page of {origin}")
+    return common.as_url(url)
+
+
+def _show_records(
+    found: FoundRobots, records: Iterable[dict[str, Any]], console: Console, opts: Namespace
+) -> None:
+    """Print the file as each agent reads it."""
+    for number, record in enumerate(records):
+        if opts.json:
+            console.print_json(record)
+            continue
+        if number:
+            console.print()
+        _show_file(found, record, console)
+
+
+def _show_annotated(
+    found: FoundRobots, records: Iterable[dict[str, Any]], console: Console, opts: Namespace
+) -> int:
+    """Print the verdict for each agent and the entire file, and return the exit code."""
+    views = [(record, annotated_lines(found.file, record)) for record in records]
+    if opts.html:
+        write_page(opts.html, html_page(views))
+    for number, (record, lines) in enumerate(views):
+        if number:
+            console.print()
+        _show_reasons(record, found, console)
+        console.print()
+        show_lines(lines, console)
+    return max(_VERDICTS[record["verdict"]][0] for record, _ in views)
 
 
 def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> None:
@@ -398,6 +516,13 @@ SHOW = common.Topic(
     {
         "url": {"metavar": "URL", "help": f"of any page, {common.URL_HELP}"},
         **AGENT,
+        "--robots": {"metavar": "FILE|-", "help": "use this file instead of fetching one"},
+        "--url": {
+            "dest": "page_url",
+            "metavar": "PAGE",
+            "help": "show the entire file, with what decides about this URL or path",
+        },
+        "--html": {"metavar": "FILE", "help": "with --url: also write an HTML page"},
         **common.JSON,
     },
     _show,

@@ -138,16 +138,18 @@ def _show(name: str, finding: Finding, console: Console, style: str) -> None:
     elif style == "github":
         console.print(_annotation(name, finding))
     else:
-        console.print(f"{printable(name)}:{finding.line}:{summary(finding, console)}")
+        console.print(
+            f"{printable(name)}:{finding.line}:{finding.column}: {summary(finding, console)}"
+        )
         console.print(f"{finding.line:>5} | {printable(finding.text)}")
         for line in marked(finding, console):
             console.print(f"{'':>5} {line}")
 
 
 def summary(finding: Finding, console: Console) -> str:
-    """Return a finding's column, severity, code and effect."""
+    """Return a finding's severity, code and effect."""
     severity = console.paint(finding.severity.value, _SEVERITIES[finding.severity][1])
-    return f"{finding.column}: {severity} {finding.code}: {printable(finding.effect)}"
+    return f"{severity} {finding.code}: {printable(finding.effect)}"
 
 
 def marked(finding: Finding, console: Console) -> Iterator[str]:
@@ -157,11 +159,11 @@ def marked(finding: Finding, console: Console) -> Iterator[str]:
     before, place = printable(finding.text[:start]), printable(finding.text[start:end])
     mark = console.paint("^" * max(1, len(place)), _SEVERITIES[finding.severity][1])
     yield f"| {' ' * len(before)}{mark}"
-    for text in _explained(finding)[1:]:
+    for text in explained(finding)[1:]:
         yield f"= {printable(text)}"
 
 
-def _explained(finding: Finding) -> list[str]:
+def explained(finding: Finding) -> list[str]:
     """Return a finding's effect and what was probably meant."""
     label = "" if finding.code in ADVICE else "meant: "
     return [finding.effect, *([label + finding.meant] if finding.meant else ())]
@@ -169,7 +171,7 @@ def _explained(finding: Finding) -> list[str]:
 
 def _annotation(name: str, finding: Finding) -> str:
     """Format a finding as a GitHub workflow command, with the site's text escaped."""
-    text = printable("; ".join([finding.text, *_explained(finding)])).replace("%", "%25")
+    text = printable("; ".join([finding.text, *explained(finding)])).replace("%", "%25")
     file = printable(name).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
     place = f"line={finding.line},col={finding.column},endColumn={finding.end_column - 1}"
     where = f"file={file},{place},title={finding.code}"

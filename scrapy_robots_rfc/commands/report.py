@@ -3,10 +3,7 @@
 `report_sums.py` reads the JSON Lines file, and `report_page.js` renders the page.
 """
 
-import base64
-import hashlib
 import json
-import os
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -15,12 +12,12 @@ from heapq import nlargest
 from importlib.metadata import version
 from importlib.resources import files as resources
 from itertools import islice
-from pathlib import Path
 from string import Template
 from typing import Any
 
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
+from scrapy_robots_rfc.commands.html_pages import digest, write_page
 from scrapy_robots_rfc.commands.report_sums import (
     MARKS,
     MAX_URLS,
@@ -62,7 +59,7 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
         name = common.source_name(opts.file)
         console.complain(f"{name}: ignored {broken}")
     if opts.html is not None:
-        _write(opts.html, page(sums, opts.file))
+        write_page(opts.html, page(sums, opts.file))
     if opts.json:
         console.print_json(as_json(sums, opts.file))
     else:
@@ -403,8 +400,8 @@ def page(sums: Sums, source: str) -> str:
     return Template(_template()).substitute(
         style=style,
         script=script,
-        style_hash=_digest(style),
-        script_hash=_digest(script),
+        style_hash=digest(style),
+        script_hash=digest(script),
         # Escape `<`, because `</script>` would end the data and `<!--` would start a comment.
         data=json.dumps(data).replace("<", "\\u003c"),
     )
@@ -421,39 +418,6 @@ def _bounded(sums: Sums, groups: Groups) -> Iterator[dict[str, Any]]:
         record = _group_record(sums, group, dropped, min(left, MAX_URLS_OF_GROUP))
         left -= len(record["urls"])
         yield record
-
-
-def _digest(text: str) -> str:
-    """Return the hash that a Content-Security-Policy needs to allow a script or stylesheet."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _write(name: str, text: str) -> None:
-    """Write the page. Only overwrite an empty file or an earlier page."""
-    path = Path(os.path.realpath(name))  # if `/dev/fd/N` is a pipe, this path doesn't exist
-    try:
-        if name == common.STANDARD or (Path(name).exists() and not path.is_file()):
-            raise common.Failed(
-                f"refusing to write to {name}, because it is not a regular file; use another file"
-            )
-        if path.exists() and not _is_page(path):
-            raise common.Failed(
-                f"refusing to overwrite {name}, because this command did not write it; delete it,"
-                " or use another file"
-            )
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise common.Failed(
-            f"{path} cannot be written: {error.strerror};"
-            " check the permissions and the free space, or use another file"
-        ) from error
-
-
-def _is_page(path: Path) -> bool:
-    """Return True if a file is empty or an earlier page."""
-    start = _template().partition("$")[0].encode()
-    with path.open("rb") as file:
-        return file.read(len(start)) in (start, b"")
 
 
 TOPIC = common.Topic(

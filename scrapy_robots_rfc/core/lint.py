@@ -123,7 +123,7 @@ def _check_flag(flag: Flag, line: Line) -> Iterator[Finding]:
         rule = suggest_rules(line, line.value) or "`%20` instead of the space"
         yield make_finding(flag, line, _found(_find_space, line.value), rule=rule)
     elif flag is Flag.CONTROL_OCTET:
-        yield make_finding(flag, line, _found(_find_control_character, line.value))
+        yield make_finding(flag, line, _found(_find_control_character, line.text))
     elif flag is not Flag.INVALID_TOKEN:
         yield make_finding(flag, line)
     elif not names_nobody(line.value):  # otherwise, `check_names` reports it

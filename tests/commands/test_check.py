@@ -140,6 +140,48 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
     assert done.lines.count("") == 2
 
 
+def test_several_urls_and_agents_are_a_table(robots: Callable[..., Done], given: str) -> None:
+    """Several URLs and several agents print a table with the verdicts and their lines."""
+    agents = ("--agent", "zoo", "--agent", "FooBot/1.0")
+    done = robots("check", f"{SITE}/a", f"{SITE}/x.pdf", "/\x1b", *agents, "--robots", given)
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert done.lines == [
+        "                         zoo                  FooBot/1.0",
+        "https://a.example/a      disallowed (line 2)  allowed",
+        "https://a.example/x.pdf  disallowed (line 2)  disallowed (line 9)",
+        "/\\x1b                    undecided            undecided",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "target", "why"),
+    [
+        ("Disallow: private/", "/private/x", "/private/ was probably meant"),
+        ("Disallow: https://a.example/private/", "/private/x", "/private/ was probably meant"),
+        ("Disallow: \u201c/private/\u201d", "/private/x", "/private/ was probably meant"),
+        ("Disallow: /private/.*", "/private/x", "/private/ was probably meant"),
+        ("Disallow: /Private/", "/private/x", "upper and lower case differ"),
+        ("Disallow: /private/", "/private", "the URL does not end with a slash"),
+        ("Disallowed: /private/", "/private/x", "the key is unknown"),
+    ],
+)
+def test_rule_that_was_probably_meant(
+    robots: Callable[..., Done], rule: str, target: str, why: str
+) -> None:
+    """A rule that would decide otherwise, but does not match because of a mistake, is named."""
+    file = f"User-agent: *\n{rule}\nAllow: /private\nDisallow: /other\n"
+    text = robots("check", SITE + target, "--robots", "-", stdin=file)
+    assert text.code == 0
+    near = [line for line in text.lines if line.startswith("  near")]
+    assert near == [f"  near       line 2: {rule} does not match: {why}"]
+    done = robots("check", SITE + target, "--robots", "-", "--json", stdin=file)
+    assert json.loads(done.out)["near"] == [{"line": 2, "text": rule, "why": why}]
+    # This rule would have decided the same.
+    allow = file.replace("Disallow", "Allow").replace("Allowed", "Alloww")
+    assert "near" not in robots("check", SITE + target, "--robots", "-", stdin=allow).out
+
+
 def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
     """Standard input has the URLs, unless they are arguments, or the robots.txt."""
     done = robots(

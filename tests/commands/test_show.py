@@ -135,3 +135,86 @@ def test_site_without_a_file(
         )
         error = f"scrapy robots show: {site.url('/robots.txt')} {means}"
         assert done.err == (error if code else "")
+
+
+def test_given_file(tmp_path: Path) -> None:
+    """With --robots, a local file is shown, and nothing is requested."""
+    (tmp_path / "robots.txt").write_text(FILE)
+    done = run("show", "https://a.invalid/x", "--robots", "robots.txt", folder=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert done.lines[0] == "  robots.txt robots.txt (given)"
+    assert ">     1  * (applies)" in done.lines
+
+
+MISTAKES = """User-agent: foobot
+Disallow: /<b>/
+Allow: /<b>/c  # <
+Disallow: x
+
+User-agent: *
+Disallow: /
+"""
+VIEW = ("--robots", "robots.txt", "--agent", "foobot", "--url")
+
+
+def test_entire_file(tmp_path: Path) -> None:
+    """With --url, the whole file is shown with the lines that match and the findings."""
+    (tmp_path / "robots.txt").write_text(MISTAKES)
+    done = run("show", "https://a.invalid/", *VIEW, "/<b>/c", folder=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    effect = "it matches no URL, because every path starts with `/` (RFC 9309, 2.2.2)"
+    assert done.lines == [
+        "allowed      https://a.invalid/<b>/c",
+        "  why        robots.txt line 3: Allow: /<b>/c",
+        "  robots.txt robots.txt (given)",
+        "  agent      foobot (from --agent)",
+        "  group      foobot, named in the file (lines 1-4)",
+        "",
+        "      1 | User-agent: foobot",
+        "-     2 | Disallow: /<b>/",
+        ">     3 | Allow: /<b>/c  # <",
+        "      4 | Disallow: x",
+        f"                    ^ error never_matches: {effect}",
+        "          = meant: Disallow: /x",
+        "      5",
+        "      6   User-agent: *",
+        "      7   Disallow: /",
+    ]
+    assert run("show", "https://a.invalid/", *VIEW, "/<b>/", folder=tmp_path).code == 1
+
+
+def test_entire_file_as_html(tmp_path: Path) -> None:
+    """With --html, the same view is an HTML page, in which the file's text is escaped."""
+    (tmp_path / "robots.txt").write_text(MISTAKES)
+    view = (*VIEW, "https://a.invalid/<b>/c", "--agent", "<i>/1", "--html")
+    done = run("show", "https://a.invalid/", *view, "view.html", folder=tmp_path)
+    assert (done.code, done.err) == (1, "")
+    page = (tmp_path / "view.html").read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<h2>allowed <code>https://a.invalid/&lt;b&gt;/c</code></h2>" in page
+    assert '<li class="decides"><b>&gt; 3</b><code>Allow: /&lt;b&gt;/c  # &lt;</code>' in page
+    assert '<li class="lost"><b>- 2</b>' in page
+    assert '<p class="error">error never_matches: it matches no URL' in page
+    assert "agent: &lt;i&gt;" in page
+    assert not [text for text in ("<b>/", "<i>", "<script") if text in page]
+    assert run("show", "https://a.invalid/", *view, "view.html", folder=tmp_path).code == 1
+    refused = run("show", "https://a.invalid/", *view, "robots.txt", folder=tmp_path)
+    assert refused.code == 2
+    assert "refusing to overwrite robots.txt" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--html", "x"), "--html needs --url"),
+        (("--json", "--url", "/"), "--url and --json cannot be combined"),
+        (("--url", "https://b.invalid/"), "must be the path or URL of a page of https://a.invalid"),
+        (("--url", "x"), "x is not an absolute http, https, ftp or gemini URL"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: tuple[str, ...], error: str) -> None:
+    """Options that contradict each other are refused."""
+    given = ("--robots", "-")
+    done = run("show", "https://a.invalid/", *given, *options, folder=tmp_path, stdin=FILE)
+    assert (done.code, done.out) == (2, "")
+    assert error in done.err
