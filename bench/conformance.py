@@ -171,7 +171,8 @@ def made(record: Record) -> dict[Path, str]:
     page = PAGE.read_text("utf-8")
     page = _replaced(page, "versions", [f"{versions} (urllib: of CPython)."])
     page = _replaced(page, "table", _markdown(HEAD, rows(asked, record)))
-    public = _markdown(("", *PUBLIC), public_rows(record))
+    # The counts for each reason are in the record.
+    public = _markdown(("", *PUBLIC), public_rows(record)[-1:])
     page = _replaced(page, "public", [f"{record.asked:,} questions.", "", *public])
     return {
         CASES: "".join(f"{question.line()}\n" for question in asked),
