@@ -258,6 +258,15 @@ def test_dependencies() -> None:
     assert {name.strip("`"): set(packages.split(", ")) for name, packages, _ in table} == extras
 
 
+def test_install_lines() -> None:
+    """Documents for users install the package from the clone, because it isn't published yet."""
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+    text = " ".join(path.read_text(encoding="utf-8") for path in pages)
+    installed = re.findall(r"pip\s+install\s+(\S+)", text)
+    assert installed
+    assert {name.strip("`'") for name in installed} <= {".", ".[redis]", ".[archive]", ".[fleet]"}
+
+
 # The pictures in docs/assets.
 
 
