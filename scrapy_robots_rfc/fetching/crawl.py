@@ -6,7 +6,6 @@ from scrapy import Request
 
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.policy.origins import Origin
 
 
@@ -24,6 +23,3 @@ class Crawl(Protocol):
 
     def policy_changed(self, robots: OriginPolicy) -> None:
         """Handle an origin's new policy, which also paces later robots.txt requests."""
-
-    def fetch_ended(self, fetch: PendingFetch) -> None:
-        """Handle a finished fetch, just before everything that is waiting for it continues."""

@@ -1,7 +1,7 @@
 """Send one robots.txt request through Scrapy's downloader.
 
 Scrapy handles proxies, retries, TLS and stats. This module creates the request, limits the body
-size, checks that the body is complete, and decodes it. `fetch.py` follows redirects.
+size, checks that the body is complete, and decodes it. `service.py` follows redirects.
 """
 
 import logging
@@ -88,11 +88,10 @@ class Downloader:
     :param settings: transfers are cut off after `max_size` decoded bytes.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl) -> None:
+    def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl, routes: Routes) -> None:
         self._crawler = crawler
         self._crawl = crawl
-        #: Finds the routes of requests.
-        self.routes: Routes = Routes(crawler)
+        self._routes = routes
         # One byte past the limit, so that the parser can tell that the file was truncated.
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
@@ -164,8 +163,8 @@ class Downloader:
             return
         # If the page's proxy came from the environment, don't copy it. HttpProxyMiddleware picks
         # one for each redirect, based on the URL scheme.
-        environment_route = self.routes.default_route(source)
-        if environment_route is not None and environment_route == self.routes.of(source):
+        environment_route = self._routes.default_route(source)
+        if environment_route is not None and environment_route == self._routes.of(source):
             return
         meta["proxy"] = page_meta["proxy"]
         # HttpProxyMiddleware has moved the credentials from `proxy` into this header.

@@ -1,6 +1,6 @@
 """A parsed robots.txt, and an origin's policy, which decides if a URL may be fetched and why.
 
-`reader.py` creates both, and `fetch.py` fetches the files.
+`reader.py` creates both, and `service.py` fetches the files.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 Each origin has at most one fetch at a time, even if its requests use different routes. Everything
 that is waiting for a fetch continues when it ends, for whatever reason. The steps of a fetch are in
-`fetch.py`.
+`service.py`.
 """
 
 import logging
@@ -119,22 +119,24 @@ class PendingFetch:
 class PendingFetches:
     """A crawl's fetches in progress.
 
-    :param on_end: called with each finished fetch, before everything waiting for it continues.
     :param timeout: maximum seconds that a site may take per exchange.
+    :param get: runs a fetch.
     :param on_error: returns the policy for a fetch that raised an exception.
     """
 
     def __init__(
         self,
         crawler: Crawler,
-        on_end: Callable[[PendingFetch], object],
         timeout: float,
+        get: Get,
         on_error: Callable[[PendingFetch, Exception], OriginPolicy],
     ) -> None:
         self._crawler = crawler
-        self._on_end = on_end
         self._timeout = timeout
+        self._get = get
         self._on_error = on_error
+        #: Called with each finished fetch, before everything waiting for it continues.
+        self.on_end: Callable[[PendingFetch], object] = lambda _: None
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
         self._pending: dict[Origin, PendingFetch] = {}
@@ -155,9 +157,7 @@ class PendingFetches:
         """Return an origin's fetch, or `None` if none is in progress."""
         return self._pending.get(origin)
 
-    def begin(
-        self, origin: Origin, route: Hashable, get: Get, source: Request | None = None
-    ) -> PendingFetch:
+    def begin(self, origin: Origin, route: Hashable, source: Request | None = None) -> PendingFetch:
         """Start a fetch, and count it even if that exceeds the maximum.
 
         The scheduler checks `has_room` first. A spider that needs a file never waits for room.
@@ -165,16 +165,16 @@ class PendingFetches:
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self._pending[origin] = fetch
         self._counted.add(fetch)
-        fetch.task = self._runtime.spawn(self._run(fetch, get))
+        fetch.task = self._runtime.spawn(self._run(fetch))
         return fetch
 
-    async def _run(self, fetch: PendingFetch, get: Get) -> None:
+    async def _run(self, fetch: PendingFetch) -> None:
         """Run a fetch, and end it with the resulting policy, even if the task is cancelled."""
         policy = None
         # Only kept if the task is cancelled, because asyncio's CancelledError isn't an Exception.
         error: Exception | None = RuntimeError("cancelled")
         try:
-            policy = await get(fetch)
+            policy = await self._get(fetch)
             error = None
         except Exception as raised:  # noqa: BLE001 - `on_error` logs it
             error = raised
@@ -192,7 +192,7 @@ class PendingFetches:
         fetch.policy = policy
         del self._pending[fetch.origin]
         try:
-            self._on_end(fetch)
+            self.on_end(fetch)
         finally:
             for waiter in fetch.waiters:
                 waiter.resolve(policy)

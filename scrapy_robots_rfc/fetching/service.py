@@ -1,25 +1,68 @@
-"""RobotsService, which provides robots.txt files to the middleware and to spiders."""
+"""RobotsService, which provides robots.txt files to the middleware and to spiders.
+
+`RobotsService.fetch` starts a fetch, and `_get` runs it. Below `_get` are its steps, in order:
+`download.py` handles each exchange, `policy/access.py` interprets the response, and
+`cache/entry.py` applies the result.
+"""
+
+from collections.abc import Hashable
+from functools import partial
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.utils.datatypes import LocalCache
 
-from scrapy_robots_rfc import _scrapy, stats
-from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc import _scrapy, signals, stats
+from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter, doubling
 from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.entry import (
+    CacheEntry,
+    Fetched,
+    Validators,
+    entry_for_route,
+    next_entry,
+)
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.stores.opening import explain_store_errors, open_store
+from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsUndecided
+from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.download import Downloader
-from scrapy_robots_rfc.fetching.fetch import Fetcher
+from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
-from scrapy_robots_rfc.fetching.routes import Routes
+from scrapy_robots_rfc.fetching.routes import Routes, is_route_failure, with_route
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
 from scrapy_robots_rfc.leaves import SOURCES, load_needed
+from scrapy_robots_rfc.policy.access import (
+    Access,
+    FetchStep,
+    Freshness,
+    Local,
+    Outcome,
+    Successful,
+    Unreachable,
+    backoff_delays,
+    etag,
+    freshness,
+    last_modified,
+    retry_after,
+    with_retry_after,
+)
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
+
+# The first and the longest pause between checks for a file that another worker is fetching.
+_LEASE_PAUSES = 0.1, 1.0
+# The same before retrying after the machine ran out of file descriptors, ports or memory.
+_SHORTAGE_PAUSES = 0.5, 15.0
+
+#: Maximum number of failed routes to remember.
+FAILED_ROUTES = 10_000
 
 
 class RobotsService:
@@ -37,11 +80,10 @@ class RobotsService:
         self._crawl = crawl
         self._count = stats.counter(crawler)
         self._runtime = Runtime()
-        #: Parses files.
-        self.files: FileReader = FileReader(crawler, settings, crawl.default_agent)
+        self._files = FileReader(crawler, settings, crawl.default_agent)
         # Read local files before opening a store, which would stay open if one can't be read.
         self._sources: list[Source] = [
-            source(crawler, settings, self.files.parse, crawl.default_agent)
+            source(crawler, settings, self._files.parse, crawl.default_agent)
             for source in load_needed(SOURCES, settings)
         ]
         #: `None` unless this is an offline replay.
@@ -51,15 +93,24 @@ class RobotsService:
             self._sources.append(self.offline)
         #: The store's client, or `None` if files are only kept in memory.
         self.store: CacheClient | None = self._open_store()
-        self._fetcher = Fetcher(crawler, settings, crawl, self.files, self.store)
         #: The fetches in progress.
-        self.pending: PendingFetches = self._fetcher.pending
-        #: Sends robots.txt requests.
-        self.download: Downloader = self._fetcher.download
+        self.pending: PendingFetches = PendingFetches(
+            crawler, settings.timeout, self._get, self._policy_after_error
+        )
         #: Finds the routes of requests.
-        self.routes: Routes = self.download.routes
+        self.routes: Routes = Routes(crawler)
+        #: Sends robots.txt requests.
+        self.download: Downloader = Downloader(crawler, settings, crawl, self.routes)
         #: The cached files of this crawl.
-        self.memory: MemoryCache = self._fetcher.memory
+        self.memory: MemoryCache = MemoryCache(
+            settings.cache_size,
+            parse=self._files.policy,
+            evicted=partial(self._count, stats.CACHE_EVICTIONS),
+        )
+        # Policies after failures that only apply to one route of an origin.
+        self._failed_routes: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(
+            FAILED_ROUTES
+        )
 
     def _open_store(self) -> CacheClient | None:
         """Open the ROBOTS_CACHE store, if there is one."""
@@ -170,7 +221,7 @@ class RobotsService:
         :returns: `None` if robots.txt has to be fetched using this route.
         """
         route = self.routes.of(request)
-        failure = self._fetcher.failed_routes.get((origin, route))
+        failure = self._failed_routes.get((origin, route))
         # A policy in memory that isn't for all routes is a failure of requests without a route. A
         # proxy may still get an answer.
         if robots is None or (route is not None and not robots.for_all_routes):
@@ -203,7 +254,7 @@ class RobotsService:
             self._count(stats.WAITS)
             return fetch
         self._count(stats.CACHE_MISSES)
-        return self.pending.begin(origin, self.routes.of(request), self._fetcher.get, request)
+        return self.pending.begin(origin, self.routes.of(request), request)
 
     async def fetch_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
         """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed.
@@ -217,7 +268,7 @@ class RobotsService:
             robots = await fetch.result()
             if robots is None or fetch.route == route:
                 return robots
-            is_route_failure = robots is self._fetcher.failed_routes.get((origin, fetch.route))
+            is_route_failure = robots is self._failed_routes.get((origin, fetch.route))
             is_direct_failure = not robots.for_all_routes  # it got no answer without a proxy
             if not is_route_failure and not is_direct_failure:
                 return robots
@@ -231,6 +282,347 @@ class RobotsService:
         self.pending.cancel_all()
         if self.store is not None:
             await self.store.close()
+
+    # A fetch, step by step. `pending.py` limits how many there are, and their duration.
+
+    async def _get(self, fetch: PendingFetch) -> OriginPolicy:
+        """Return an origin's policy from a fresh copy, or fetch the file with retries."""
+        lease_pauses = doubling(*_LEASE_PAUSES)
+        shortage_pauses = doubling(*_SHORTAGE_PAUSES)
+        while True:
+            robots, may_request = await self._look_up_copy(fetch)
+            if robots is not None:
+                return robots
+            if not may_request:  # another worker is fetching the file, so check again later
+                if not fetch.waits_for_lease:
+                    fetch.waits_for_lease = True
+                    self._count(stats.CACHE_LEASE_WAITS)
+                await self._sleep(fetch, next(lease_pauses))
+                continue
+            fetched = await self._request(fetch)
+            if fetched is None:  # interrupted to make room, so let another fetch start first
+                fetch.was_cut = True
+                await self._sleep(fetch, 0.0)
+                continue
+            access = fetched.access
+            if isinstance(access, Local) and access.shortage:  # not sent, so not an attempt
+                pause = next(shortage_pauses)
+                await self._note_shortage(fetch, fetched, pause)
+                await self._sleep(fetch, pause)
+                continue
+            if self.store is not None and isinstance(access, Local | Unreachable):
+                robots, _ = await self._look_up_copy(fetch)  # another worker may have stored it
+                if robots is not None:
+                    return robots
+            robots, access, delays = await self._conclude(fetch, fetched)
+            await self._notify(fetch, robots, access)
+            if not delays:
+                return robots
+            fetch.attempts += 1
+            fetch.last_validity = robots.validity
+            await self._sleep(fetch, delays[0])  # the other delays are only logged
+
+    async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
+        """Sleep so that another fetch can start, then wait until there is room again."""
+        self.pending.leave(fetch)
+        if seconds:
+            await self._runtime.sleep(seconds)
+        await self.pending.enter(fetch)
+
+    # Looking for a copy.
+
+    async def _look_up_copy(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
+        """Return the policy from a fresh copy or `None`, and whether we may request the file.
+
+        Also set the fetch's `copy` and `validity_before`, which later steps use.
+        """
+        origin = fetch.origin
+        copy = fetch.copy = self.memory.entry(origin)
+        # The log compares the result with this copy, or with the last failure of this route if that
+        # is not older.
+        fetch.validity_before = None if copy is None else copy.validity
+        failure = self._failed_routes.get((origin, fetch.route))
+        if failure is not None and (copy is None or failure.fetched >= copy.fetched):
+            fetch.validity_before = failure.validity
+        is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
+        if copy is not None and is_fresh and fetch.can_use(copy):
+            # This route failed after the file was fetched by another one.
+            return self.memory.get(origin), False
+        if self.store is None:
+            return None, True
+        lookup = await self.store.find_entry(origin, copy)
+        copy = fetch.copy = lookup.entry
+        if copy is not None and lookup.is_fresh and fetch.can_use(copy):
+            self._count(stats.CACHE_STORE_HITS)
+            robots = await self._files.read(origin, copy)
+            self._report(fetch, robots)
+            self.memory.put(origin, robots, copy)
+            await self._notify(fetch, robots)
+            return robots, False
+        if copy is not None and lookup.may_fetch and self.store.shared:
+            # Until there is a new copy, other workers may request pages at the old copy's interval.
+            # So use it for the robots.txt request, too.
+            self._crawl.policy_changed(await self._files.read(origin, copy))
+        # A fresh copy that doesn't apply to this route must not keep the file from being requested.
+        # The store doesn't lock the file then, which isn't needed for a single route.
+        return None, lookup.may_fetch or lookup.is_fresh
+
+    # Making an attempt.
+
+    async def _request(self, fetch: PendingFetch) -> Fetched | None:
+        """Request the file and follow redirects. Return `None` if the attempt was interrupted."""
+        self._count(stats.REQUEST_COUNT)
+        copy = fetch.copy
+        settings = self._settings
+        cookies = FetchCookies()
+        step = FetchStep(
+            fetch.origin.robots_url,
+            scheme=settings.schemes[fetch.origin.scheme],
+            cookie_for=cookies.header_for,
+            same_host_only=settings.same_host_only,
+        )
+        while True:
+            validators = None if copy is None else copy.validators_for(step.url)
+            request = self.download.request(step.url, fetch, validators)
+            if step.cookie:
+                request.headers[b"Cookie"] = step.cookie
+            answer = await self.pending.run_exchange(fetch, self.download.send(request))
+            # With a small pool, `Downloader.request` sets a short timeout to cut attempts short.
+            has_short_timeout = request.meta["download_timeout"] < settings.timeout
+            if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
+                return None
+            if isinstance(answer, Exception):
+                if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware
+                    self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
+                return Fetched(with_route(access_after(answer, settings.timeout), request))
+            response, body = answer
+            cookies.keep(response)
+            access = step.after_response(
+                response.status,
+                response.headers.get(b"Location"),
+                body,
+                unreachable_statuses=settings.unreachable_statuses,
+                # A 304 only confirms our copy if we sent its validators.
+                cached=copy.body if copy is not None and validators is not None else None,
+            )
+            if not isinstance(access, FetchStep):
+                break
+            step = access
+        self._count(stats.RESPONSE_COUNT)
+        self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
+        if isinstance(access, Unreachable):
+            seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
+            access = access._replace(retry_after=seconds)
+            # Only a 407 comes from the proxy. All other statuses come from the site.
+            return Fetched(with_route(access, request) if access.route_failed else access)
+        return self._fetched(response, access, step.url, validators)
+
+    def _fetched(
+        self, response: Response, access: Access, url: str, sent: Validators | None
+    ) -> Fetched:
+        """Return the result of an attempt whose response has a file, or says that there is none.
+
+        :param sent: the validators that were sent.
+        """
+        lines = response.headers.getlist
+        fresh = freshness(lines, self._runtime.date())
+        if not isinstance(access, Successful):
+            return Fetched(access, fresh)
+        is_confirmed = access.status == 304
+        if len(access.body) > self._settings.max_size:
+            self._count(stats.TRUNCATED)
+            # Without validators, a crawl with a larger limit gets the whole file instead of a 304.
+            return Fetched(access, fresh, None, is_confirmed)
+        tag = etag(lines)
+        modified = last_modified(lines)
+        if is_confirmed and sent is not None:  # keep headers missing in the 304 (RFC 9111, 3.2)
+            tag = tag or sent.etag
+            modified = modified or sent.last_modified
+        validators = Validators(url, tag, modified) if tag or modified else None
+        return Fetched(access, fresh, validators, is_confirmed)
+
+    # After an attempt.
+
+    async def _conclude(
+        self, fetch: PendingFetch, fetched: Fetched
+    ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
+        """Return the new policy, the result of the attempt, and the delays before any retries."""
+        access = fetched.access
+        entry = self._entry_after(fetch, fetched)
+        robots = await self._files.read(fetch.origin, entry)
+        if isinstance(access, Successful) and robots.file is None:
+            # ROBOTSTXT_PARSER failed, and would fail again in a retry (`hopeless`). Don't store
+            # that, since other crawls may use another parser.
+            access = Unreachable(access.status, robots.cause, hopeless=True)
+            return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
+        self._count(stats.RESULT.format(outcome=access.outcome.value))
+        delays = self._delays(fetch, robots, access)
+        self._report(fetch, robots, access, delays)
+        if delays:  # nothing is cached before the last attempt
+            return robots, access, delays
+        if is_route_failure(access):
+            self._remember_failure(fetch, robots)
+            return robots, access, delays
+        self.memory.put(fetch.origin, robots, entry)
+        if not fetch.can_use(entry):
+            # The fetch has a route, but a request without it failed, for example after a redirect.
+            # Requests with this route ignore such an entry. Unless they find a failure of their own
+            # route, they would start the same fetch again and again.
+            self._failed_routes[fetch.origin, fetch.route] = robots
+        if self.store is not None:
+            may_store = fetched.freshness.stored
+            self._runtime.spawn(self.store.publish(fetch.origin, entry, may_store=may_store))
+        return robots, access, delays
+
+    def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
+        """Return the entry that applies after an attempt, for requests with the fetch's route.
+
+        A route failure isn't held against the site. If the site itself fails, its Retry-After may
+        make the entry last longer.
+        """
+        access = fetched.access
+        now = self._runtime.clock()
+        settings = self._settings
+        if is_route_failure(access):
+            return entry_for_route(fetch.copy, access, now, settings)
+        if isinstance(access, Unreachable):
+            ttl = with_retry_after(settings.unreachable_ttl, access.retry_after)
+            settings = settings._replace(unreachable_ttl=ttl)
+        # Nothing is cached before a retry, so only the fetch knows since when it has failed.
+        last = fetch.last_validity
+        unreachable_since = None if last is None else last.unreachable_since
+        return next_entry(fetch.copy, fetched, now, settings, unreachable_since)
+
+    def _delays(
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access
+    ) -> tuple[float, ...]:
+        """Return the seconds to wait before each retry."""
+        # Pages don't wait for retries if a stale copy is used, or after a very long outage.
+        if not isinstance(access, Unreachable) or robots.outcome is not Outcome.UNREACHABLE:
+            return ()
+        # If the page names a proxy or account, a retry uses the same one, which has just failed.
+        # Otherwise, the proxy was picked by a middleware, which may pick another one.
+        uses_failed_route = access.route_failed and fetch.route is not None
+        if uses_failed_route or access.hopeless:
+            return ()
+        return backoff_delays(fetch.attempts, access.retry_after, self._settings)
+
+    def _policy_after_error(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
+        """Return the policy after a fetch raised an exception.
+
+        Nothing is allowed for now, not even by an older copy.
+        """
+        advice = "report it, unless a download handler or a middleware of yours is the cause"
+        local = Local(error_text(error), advice, error)
+        entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
+        robots = self._files.policy(fetch.origin, entry)
+        self._report(fetch, robots, local)
+        self._remember_failure(fetch, robots)
+        return robots
+
+    def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
+        """Remember a route failure, and let other workers fetch the file."""
+        self._failed_routes[fetch.origin, fetch.route] = robots
+        if self.store is not None:
+            self._runtime.spawn(self.store.unlock(fetch.origin))
+
+    async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
+        """Report that the machine has run out of a resource, which isn't the site's fault."""
+        entry = self._entry_after(fetch, fetched)
+        robots = await self._files.read(fetch.origin, entry)
+        self._report(fetch, robots, fetched.access, (pause,))
+
+    def _report(
+        self,
+        fetch: PendingFetch,
+        robots: OriginPolicy,
+        access: Access | None = None,
+        delays: tuple[float, ...] = (),
+    ) -> None:
+        """Count an origin's policy, and send a signal so that anything unusual is logged.
+
+        :param access: the result of the attempt, or `None` if a copy from the store is used.
+        :param delays: seconds to wait before each retry.
+        """
+        if not delays and not is_route_failure(access):
+            before = fetch.validity_before
+            if fetch.changes(robots.outcome):
+                self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
+            if robots.stale and (before is None or not before.stale):
+                self._count(stats.ORIGINS_STALE)
+        # Sending signals is slow. But after any route failure, always send one, because the log
+        # removes origins that work again from its list of failures.
+        if self._failed_routes or not self._is_uneventful(fetch, robots):
+            self._crawler.signals.send_catch_log(
+                signals.robots_attempted, robots=robots, fetch=fetch, access=access, delays=delays
+            )
+
+    def _is_uneventful(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
+        """Return whether `OriginLog.attempted` would log nothing about a fetch, as is usual."""
+        file = robots.file
+        before = fetch.validity_before
+        if file is None or robots.stale or fetch.attempts:
+            return False
+        if before is not None and before.unreachable_since is not None:  # the site has recovered
+            return False
+        is_page = file.robots is not None and file.robots.is_page
+        is_truncated = file.size > self._settings.max_size
+        return not is_page and not is_truncated
+
+    # Notifying the crawl.
+
+    async def _notify(
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None = None
+    ) -> None:
+        """Notify the crawl, then wait up to ROBOTS_TIMEOUT for the signal handlers.
+
+        The handlers run in their own task. If one of them closes the spider, this fetch is
+        cancelled, but the handler must not be cancelled along with it.
+
+        :param access: the result of the attempt, or `None` if none was made.
+        """
+        self._crawl.policy_changed(robots)
+        if not self._has_handlers():  # most crawls don't have any, so avoid the task
+            return
+        sent: Waiter[None] = Waiter()
+        self._runtime.spawn(self._send_signals(fetch, robots, access, sent))
+        timer = self._runtime.call_later(self._settings.timeout, partial(sent.resolve, None))
+        try:
+            await sent
+        finally:
+            timer.cancel()
+
+    def _has_handlers(self) -> bool:
+        """Return whether any handlers are connected to the signals sent for a fetch."""
+        has_handlers = partial(signals.has_receivers, self._crawler.signals)
+        parsed = _scrapy.ROBOTS_PARSED
+        return has_handlers(signals.robots_fetched) or (parsed is not None and has_handlers(parsed))
+
+    async def _send_signals(
+        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None, sent: Waiter[None]
+    ) -> None:
+        """Send Scrapy's signals and ours, then resolve `sent`."""
+        send = self._crawler.signals.send_catch_log_async
+        parsed = _scrapy.ROBOTS_PARSED
+        is_successful = isinstance(access, Successful)
+        is_stale = access is not None and not is_successful  # then any file is an older copy
+        try:
+            if parsed is not None and robots.file is not None and not is_stale:
+                await send(parsed, robotparser=robots.file.parser, request=fetch.source)
+            if access is None:  # nothing was fetched
+                return
+            await send(
+                signals.robots_fetched,
+                origin=robots.origin,
+                result=access.outcome,
+                status=access.status,
+                body=access.body if isinstance(access, Successful) else None,
+                error=None if is_successful else access.cause,
+                request=fetch.source,
+                robots=robots,
+            )
+        finally:
+            sent.resolve(None)
 
 
 def undecided_error(origin: Origin) -> RobotsUndecided:

@@ -276,10 +276,6 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             agent = NO_AGENT
         self._throttle.note(robots, agent)
 
-    def fetch_ended(self, fetch: PendingFetch) -> None:
-        """Wake the origin of a finished fetch."""
-        self.gate.fetch_ended(fetch)
-
     # Start and end of the crawl.
 
     def _spider_opened(self, spider: Spider) -> None:

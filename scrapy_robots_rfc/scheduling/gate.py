@@ -106,6 +106,8 @@ class Gate:
         self._throttle = throttle
         self._schemes = schemes
         throttle.on_turn = self.wake
+        if service is not None:
+            service.pending.on_end = self.fetch_ended
         self._clock = throttle.clock
         #: The origins with requests in the scheduler, and `None`.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}

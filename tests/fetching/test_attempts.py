@@ -49,13 +49,19 @@ class Desk:
         crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": 1})
         self.slot = SimpleNamespace(closing=None)
         crawler.engine = cast("Any", SimpleNamespace(_slot=self.slot))
-        self.fetches = PendingFetches(crawler, self.ended.append, TIMEOUT, self.failed)
+        self.gets: dict[str, Get] = {}
+        self.fetches = PendingFetches(crawler, TIMEOUT, self.run, self.failed)
+        self.fetches.on_end = self.ended.append
 
     def failed(self, _: PendingFetch, error: Exception) -> OriginPolicy:
         return policy(f"failed: {type(error).__name__}")
 
     def begin(self, host: str = "a", get: Get | None = None) -> PendingFetch:
-        return self.fetches.begin(origin(host), None, get or self.get)
+        self.gets[host] = get or self.get
+        return self.fetches.begin(origin(host), None)
+
+    async def run(self, fetch: PendingFetch) -> OriginPolicy:
+        return await self.gets[fetch.origin.host](fetch)
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         while True:

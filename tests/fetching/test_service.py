@@ -182,7 +182,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed route disallows its own requests until another route works."""
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.FAILED_ROUTES", 2)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.service.FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
     page = site.url("/")
     # Nothing listens on these ports.
@@ -236,7 +236,7 @@ async def test_internal_error_is_a_local_failure(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An exception within a fetch is a failure of the crawl, logged once if a page is dropped."""
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.fetch.freshness", lambda *_: 1 / 0)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.service.freshness", lambda *_: 1 / 0)
     origin = Origin("http", "127.0.0.1", site.port)
 
     async def script(service: RobotsService) -> None:
