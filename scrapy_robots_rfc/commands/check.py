@@ -56,7 +56,9 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     _refuse_combinations(opts)
     uses = preferences.parse_uses(opts.use)
     if opts.page:
-        settings.set("ROBOTS_USE", uses or settings["ROBOTS_USE"] or [], "cmdline")
+        settings.set(
+            "ROBOTS_USE", settings["ROBOTS_USE"] or [] if uses is None else uses, "cmdline"
+        )
     our_settings = common.prepared(settings)
     for label, hint in preferences.unknown_labels(uses or ()):
         console.complain(

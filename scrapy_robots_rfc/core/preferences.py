@@ -35,7 +35,7 @@ LABEL_OF = {synonym: label for label, synonyms in LABELS.items() for synonym in 
 #: Label -> other names that users may declare. Sites do not use them as labels.
 NICKNAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     TRAIN_AI: ("ai-training", "noai", "noimageai", "noml", "train", "training"),
-    "search": ("index", "indexing", "noindex"),
+    "search": ("index", "indexing"),
     "ai-input": ("grounding", "rag"),
     TDM: ("data-mining", "mining", "notdm", "tdm-reservation", "text-and-data-mining"),
 })  # fmt: skip

@@ -128,3 +128,9 @@ def test_uses_that_a_page_names(site: Site, tmp_path: Path) -> None:
     assert record["use"] == {"train-ai": False, "ai-input": True}
     source = "header Content-Signal: ai-train=no, ai-input=yes"
     assert record["use_sources"] == {"train-ai": source, "ai-input": source}
+
+
+def test_an_empty_list_of_uses(site: Site, tmp_path: Path) -> None:
+    """An empty --use replaces the project's uses, so nothing is refused."""
+    options = ("--use", "", "--page", "-s", "ROBOTS_USE=train-ai")
+    assert checked(site.url("/signal"), *options, folder=tmp_path)[0][0] == "allowed"

@@ -358,7 +358,7 @@ async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureF
     ("typed", "meant"),
     [
         ("noai, train_ai, AI-Training", ["train-ai"]),
-        (["noindex", "RAG", "text-and-data-mining"], ["search", "ai-input", "tdm"]),
+        (["indexing", "RAG", "text-and-data-mining"], ["search", "ai-input", "tdm"]),
         ("genai,bots", ["genai", "bots"]),
     ],
 )
