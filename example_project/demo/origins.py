@@ -49,7 +49,7 @@ LARGE = (
 
 PACED = b"User-agent: *\nCrawl-delay: 0.3\n"
 
-SLOW_PAGES = 20
+SLOW_PAGES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,14 @@ class Exhibit:
     :param targets: the pages that the demo spider requests.
     :param disallowed: the pages that the owner disallows, by product token. The site's log is
         checked against it.
-    :param batch: if set, the label of the one row that all pages share in the table.
     :param paced: whether the site has a Crawl-delay.
-    :param follow: whether the demo spider follows the links of the pages.
     """
 
     title: str
     site: Site
     targets: tuple[str, ...]
     disallowed: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    batch: str | None = None
     paced: bool = False
-    follow: bool = False
 
     def violations(self, token: str) -> list[str]:
         """Return the requests in the site's log for pages that it disallows to a crawler."""
@@ -85,7 +81,6 @@ def exhibits() -> dict[str, Exhibit]:
     elsewhere.start()
     by_name = {
         **_about_rules(),
-        **_about_pages(),
         **_about_pace(),
         **_about_access(elsewhere.url("/shared-rules.txt")),
     }
@@ -97,14 +92,13 @@ def exhibits() -> dict[str, Exhibit]:
 def _about_rules() -> dict[str, Exhibit]:
     return {
         "rules": _exhibit(
-            "Rules: the longest match wins, wherever it is in the file; * matches anything,"
-            " $ the end",
+            "the longest matching rule wins; * matches anything, $ the end",
             {"/robots.txt": Reply(body=RULES)},
             allowed=("/", "/private/press/news.html", "/files/plan.pdf.html", "/list?page=2"),
             disallowed=("/private/plan.html", "/files/plan.pdf", "/list?sort=price"),
         ),
         "groups": Exhibit(
-            "Groups: the group for demobot counts, and the group for all other crawlers does not",
+            "the group for demobot applies, and the group for all others does not",
             Site({"/robots.txt": Reply(body=GROUPS)}),
             ("/", "/news.html", "/drafts/idea.html"),
             {
@@ -112,53 +106,13 @@ def _about_rules() -> dict[str, Exhibit]:
                 "presswatch": frozenset({"/", "/news.html", "/drafts/idea.html"}),
             },
         ),
-        "port": _exhibit(
-            "Another port of the same host: it has its own robots.txt, which allows everything",
-            {"/robots.txt": Reply(body=OPEN)},
-            allowed=("/private/plan.html", "/files/plan.pdf"),
-        ),
-    }
-
-
-def _about_pages() -> dict[str, Exhibit]:
-    link = b"<!doctype html><title>A page with a link</title>%b<p><a href=%b>another page</a>"
-    html = "text/html"
-    replies = {
-        "/robots.txt": Reply(body=OPEN),
-        "/open.html": Reply(body=link % (b"", b"/followed.html"), content_type=html),
-        "/header.html": Reply(
-            body=link % (b"", b"/a.html"), content_type=html, robots_tag="nofollow"
-        ),
-        "/meta.html": Reply(
-            body=link % (b"<meta name=demobot content=nofollow>", b"/b.html"), content_type=html
-        ),
-    }
-    return {
-        "pages": Exhibit(
-            "Pages: the links of a page that says nofollow are not followed (ROBOTS_TAG_OBEY)",
-            Site(replies),
-            ("/open.html", "/header.html", "/meta.html"),
-            {"demobot": frozenset({"/a.html", "/b.html"})},
-            follow=True,
-        ),
-        "use": _exhibit(
-            "Use: the demo declares that it trains AI models (ROBOTS_USE); the site refuses that"
-            " for some pages",
-            {
-                "/robots.txt": Reply(
-                    body=b"User-agent: *\nContent-Usage: /essays/ train-ai=n\nAllow: /\n"
-                )
-            },
-            allowed=("/news.html",),
-            disallowed=("/essays/1.html",),
-        ),
     }
 
 
 def _about_pace() -> dict[str, Exhibit]:
     return {
         "paced": Exhibit(
-            "Crawl-delay: there are at least 0.3 s between two requests, including robots.txt",
+            "Crawl-delay: at least 0.3 s between two requests",
             Site({"/robots.txt": Reply(body=PACED)}),
             ("/a.html", "/b.html", "/c.html"),
             paced=True,
@@ -169,38 +123,34 @@ def _about_pace() -> dict[str, Exhibit]:
 def _about_access(elsewhere: str) -> dict[str, Exhibit]:
     return {
         "missing": _exhibit(
-            "No robots.txt (404): there are no rules, so every page is allowed",
+            "robots.txt is missing (404), so everything is allowed",
             {"/robots.txt": Reply(404, b"not found")},
             allowed=("/", "/private/plan.html"),
         ),
         "failing": _exhibit(
-            "Failing robots.txt (503): the rules are unknown, so no page is fetched",
+            "robots.txt answers 503, so nothing is allowed",
             {"/robots.txt": Reply(503, b"try again later")},
             disallowed=("/", "/private/plan.html"),
         ),
         "recovering": _exhibit(
-            "Recovering robots.txt (503 once): it is retried, and the pages wait until the rules"
-            " are known",
+            "robots.txt answers 503 once, and the pages wait for the retry",
             {"/robots.txt": Reply(body=HALF, failures=1)},
             allowed=("/",),
             disallowed=("/closed/plan.html",),
         ),
         "redirected": _exhibit(
-            "Redirected robots.txt: the file on the other host has the rules for this site",
+            "robots.txt is redirected to another host",
             {"/robots.txt": Reply(301, location=elsewhere)},
             allowed=("/open/a.html",),
             disallowed=("/closed/a.html",),
         ),
         "slow": _exhibit(
-            f"Slow robots.txt: it is requested once, {SLOW_PAGES} pages wait a second for it,"
-            " and all of them obey it",
+            "robots.txt takes a second, and the pages wait for it",
             {"/robots.txt": Reply(body=CLOSED, delay=1)},
             disallowed=tuple(f"/slow/{number}" for number in range(1, SLOW_PAGES + 1)),
-            batch=f"/slow/1 to /slow/{SLOW_PAGES}",
         ),
         "large": _exhibit(
-            f"Large robots.txt ({len(LARGE):,} bytes): only the rules in the first 512,000 bytes"
-            " count",
+            "only the first 512,000 bytes of a large robots.txt count",
             {"/robots.txt": Reply(body=LARGE)},
             allowed=("/beyond/a.html",),
             disallowed=("/before/a.html",),
@@ -214,8 +164,7 @@ def _exhibit(
     *,
     allowed: tuple[str, ...] = (),
     disallowed: tuple[str, ...] = (),
-    batch: str | None = None,
 ) -> Exhibit:
     return Exhibit(
-        title, Site(replies), (*allowed, *disallowed), {"demobot": frozenset(disallowed)}, batch
+        title, Site(replies), (*allowed, *disallowed), {"demobot": frozenset(disallowed)}
     )

@@ -14,7 +14,7 @@ from scrapy import Request, Spider
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from demo.report import Report, Row
-from scrapy_robots_rfc import RobotsDisallowed, RobotsTxt, page_rules, robots_service, signals
+from scrapy_robots_rfc import RobotsDisallowed, RobotsTxt, robots_service, signals
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -59,11 +59,7 @@ class ReportingSpider(Spider):
             self._add(request, "fetched", "ROBOTSTXT_OBEY is False")
             return
         robots = await robots_service(self.crawler).robots(request.url)
-        why = robots.why(robots.decide(request.url))
-        rules = page_rules(response, self.crawler)
-        if "nofollow" in rules.directives:
-            why += f"; links not followed, {rules.where('nofollow')[0]}"
-        self._add(request, "allowed", why)
+        self._add(request, "allowed", robots.why(robots.decide(request.url)))
 
     def dropped(self, failure: Failure) -> None:
         """Add the row of a page that was not fetched."""
@@ -90,13 +86,11 @@ class ReportingSpider(Spider):
 
     def _add(self, request: Request, verdict: str, why: str) -> None:
         meta = request.meta
-        row = Row(request.url, verdict, why, meta.get("other_verdict", ""), meta.get("batch"))
+        row = Row(request.url, verdict, why, meta.get("other_verdict", ""))
         self.report.add(meta["position"], row)
 
     def closed(self, reason: str) -> None:
         """Print the table."""
-        stats = self.crawler.stats
-        assert stats is not None
-        print(*self.report.lines(stats.get_stats()), "", sep="\n")
+        print(*self.report.lines(), sep="\n")
         if reason != "finished":
             print(f"The crawl stopped early ({reason})")

@@ -11,7 +11,6 @@ import threading
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ class Reply:
     :param delay: seconds before the answer is sent.
     :param drop: close the connection without an answer.
     :param failures: how many requests get a 503 before one gets this answer.
-    :param robots_tag: the value of an X-Robots-Tag header.
     """
 
     status: int = 200
@@ -40,7 +38,6 @@ class Reply:
     delay: float = 0
     drop: bool = False
     failures: int = 0
-    robots_tag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +102,8 @@ class Site:
 
     @property
     def pages(self) -> list[str]:
-        """The targets of the requests for pages, not for robots.txt, its redirects or TDMRep."""
-        return [target for target in self.log if not target.endswith((".txt", "/tdmrep.json"))]
-
-    @property
-    def shortest_interval(self) -> float | None:
-        """The shortest time between two requests, or ``None`` if there were fewer."""
-        return min(
-            (after.time - before.time for before, after in pairwise(self.asked)), default=None
-        )
+        """The targets of the requests for pages, not for robots.txt or its redirects."""
+        return [target for target in self.log if not target.endswith(".txt")]
 
 
 class _Server(ThreadingHTTPServer):
@@ -171,8 +161,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(reply.status)
         if reply.location is not None:
             self.send_header("Location", reply.location)
-        if reply.robots_tag is not None:
-            self.send_header("X-Robots-Tag", reply.robots_tag)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()

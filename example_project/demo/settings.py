@@ -9,13 +9,6 @@ SPIDER_MODULES = ["demo.spiders"]
 # This line makes every crawl of this project obey robots.txt.
 ADDONS = {"scrapy_robots_rfc.Addon": 500}
 
-# Do not follow the links of a page that says nofollow in an X-Robots-Tag header or a meta tag.
-ROBOTS_TAG_OBEY = ["nofollow"]
-
-# Declare what the crawl is for, so that sites can refuse it. Without this line, their
-# preferences are not checked.
-ROBOTS_USE = ["train-ai"]
-
 # The product token `demobot` comes from this header. Site owners write `User-agent: demobot` to
 # address this crawler.
 USER_AGENT = "demobot/1.0 (+https://example.com/demobot)"
@@ -34,7 +27,7 @@ ROBOTS_UNREACHABLE_BACKOFF = [0.2, 0.4]
 DOWNLOAD_TIMEOUT = 10
 ROBOTS_TIMEOUT = 10
 
-# Log little, because the table is the output. `-L DEBUG` logs every disallowed page.
+# Log little. The demo prints the lines about robots.txt, and `-L DEBUG` logs everything.
 LOG_LEVEL = "WARNING"
 LOG_FORMAT = "%(levelname)s: %(message)s"
 TELNETCONSOLE_ENABLED = False

@@ -1,5 +1,5 @@
-"""`scrapy crawl demo` prints a table, docs/demo.md shows parts of it, and the report contains what
-it dropped.
+"""`scrapy crawl demo` prints what the log says, docs/demo.md shows parts of it, and the report
+contains what it dropped.
 """
 
 from __future__ import annotations
@@ -36,16 +36,30 @@ def output(project: Path) -> Output:
     return wait(start("-m", "scrapy", *CRAWL, folder=project))
 
 
+def test_the_demo_fits_on_a_screen(output: Output) -> None:
+    """The demo lists its sites, then prints each dropped page with its reason, and the summary."""
+    introduction, log = output.stdout.split("\nFor each page that it drops")
+    sites = re.findall(r"^  (http://127\.0\.0\.1:\d+)  \w", introduction, re.MULTILINE)
+    assert len(sites) == 9
+    dropped = re.findall(r"^Forbidden by robots\.txt: <GET (\S+)/\S*> \(.+\)$", log, re.MULTILINE)
+    assert len(dropped) == 12
+    assert {re.sub(r"(:\d+)/.*", r"\1", url) for url in dropped} < set(sites)
+    assert "\nrobots.txt summary (spider demo):\n  sites: 7 successful; " in log
+    assert "robotstxt/" not in output.stdout
+    assert len(output.stdout.splitlines()) <= 55
+
+
 def test_warnings_are_announced(output: Output) -> None:
     """The demo says that one site fails, and the log warns about exactly this one."""
-    assert "one site always answers 503" in " ".join(output.stdout.split())
-    assert output.stderr.count("is unreachable (503)") == 1
+    [failing] = re.findall(r"  (\S+)  robots\.txt answers 503, so", output.stdout)
+    assert f"{failing}/robots.txt is unreachable (503)" in output.stderr
+    assert output.stderr.count("WARNING: ") == 1
 
 
 def test_the_sites_received_no_disallowed_request(output: Output) -> None:
     """The last line says how many requests the sites received, none for a disallowed page."""
     assert output.last_line == (
-        "The sites' own logs: 15 requests for robots.txt, 21 for pages, "
+        "The sites' own logs: 12 requests for robots.txt, 14 for pages, "
         "0 of them for disallowed pages"
     )
 
@@ -53,16 +67,14 @@ def test_the_sites_received_no_disallowed_request(output: Output) -> None:
 @pytest.mark.once
 def test_documented_commands(output: Output, project: Path) -> None:
     """The demo prints the lines that docs/demo.md shows, and the report counts what it dropped."""
-    excerpt = block("docs/demo.md", "text", "Rules: ")
+    excerpt = block("docs/demo.md", "text", "Forbidden by robots.txt")
     assert set(without_ports(excerpt)) <= set(without_ports(output.stdout))
     command, *arguments = REPORT
     assert command == "robots"
     summary = run(*arguments, folder=project)
     assert (summary.code, summary.err) == (0, "")
-    counts = re.findall(r"robotstxt/(?:forbidden|page/\S+) +(\d+)", output.stdout)
-    dropped = sum(map(int, counts))
-    assert summary.out.startswith(f"{dropped} requests dropped\n")
-    assert f'"requests": {dropped},' in (project / "report.html").read_text(encoding="utf-8")
+    assert summary.out.startswith("12 of 26 requests dropped (46.2%)\n")
+    assert '"requests": 12,' in (project / "report.html").read_text(encoding="utf-8")
 
 
 def without_ports(text: str) -> list[str]:
@@ -72,9 +84,7 @@ def without_ports(text: str) -> list[str]:
 
 @ensureDeferred
 async def test_check_detects_violations(here: Here) -> None:
-    """Without ROBOTSTXT_OBEY, the last line counts the 30 disallowed pages that were fetched."""
+    """Without ROBOTSTXT_OBEY, the last line counts the 12 disallowed pages that were fetched."""
     output = await here.crawl(DemoSpider, {"ROBOTSTXT_OBEY": False})
-    assert output.last_line.endswith("51 for pages, 30 of them for disallowed pages")
-    assert {row for section in output.sections.values() for row in section.rows.values()} == {
-        ("fetched", "ROBOTSTXT_OBEY is False")
-    }
+    assert output.last_line.endswith("26 for pages, 12 of them for disallowed pages")
+    assert "Forbidden" not in output.stdout

@@ -65,7 +65,7 @@ async def test_site(here: Here) -> None:
         )
         output = await here.crawl(SiteSpider, {"DOWNLOAD_DELAY": 0}, url=site.url("/"), pages="3")
         # The demo declares `train-ai`, which tdmrep.json may refuse.
-        assert site.pages == ["/", "/.well-known/tdmrep.json", "/a"]
+        assert site.pages == ["/", "/a"]
         assert other.asked == []
     assert "ERROR" not in output.stderr
     assert output.sections[site.url("")].rows == {

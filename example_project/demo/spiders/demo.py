@@ -1,28 +1,34 @@
-"""`scrapy crawl demo`: show what demobot may fetch on the demo's sites, and why."""
+"""`scrapy crawl demo`: crawl the demo's sites, and print what the log says about robots.txt."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+import sys
+from typing import TYPE_CHECKING, Any, Self
 
-from scrapy.http import HtmlResponse
-from scrapy.linkextractors import LinkExtractor
+from scrapy import Request, Spider, signals
 
 from demo.extension import SETTINGS, DemoSite
-from demo.reporting import ReportingSpider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
 
 INTRODUCTION = """\
-This demo crawls 12 small web sites on this machine, and then prints a table of what it was allowed
-to fetch. The robots.txt of one site always answers 503, so the log warns about it:
+This demo crawls {} small web sites on this machine. The plugin is switched on by one line in
+demo/settings.py, and each site shows something else:
 """
+LOG = """
+For each page that it drops, the log names the rule or error. The log ends with a summary:
+"""
+# The messages that the demo prints. Scrapy logs warnings itself.
+SHOWN = ("Forbidden by ", "Obeying robots.txt ", "robots.txt summary ")
 
 
-class DemoSpider(ReportingSpider):
+class DemoSpider(Spider):
     """Requests the pages of every exhibit."""
 
     name = "demo"
@@ -32,33 +38,35 @@ class DemoSpider(ReportingSpider):
     # restricts only pages.
     allowed_domains = ["127.0.0.1"]  # noqa: RUF012 - as Scrapy's spiders declare it
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:  # noqa: ANN401 - Scrapy's own
+        """Create the spider, and print parts of the log until the crawl has ended."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        logger, handler = logging.getLogger("scrapy_robots_rfc"), logging.StreamHandler(sys.stdout)
+        handler.addFilter(lambda record: record.getMessage().startswith(SHOWN))
+        logger.addHandler(handler)
+
+        def end() -> None:
+            logger.removeHandler(handler)
+            print()
+            print(DemoSite.of(crawler).check("demobot"))
+
+        crawler.signals.connect(end, signals.engine_stopped, weak=False)
+        return spider
+
     async def start(self) -> AsyncIterator[Any]:
         """Request the pages, exhibit by exhibit."""
-        print(INTRODUCTION, flush=True)
-        for exhibit in DemoSite.of(self.crawler).exhibits.values():
-            self.report.titles[exhibit.site.url()] = exhibit.title
+        exhibits = [one for one in DemoSite.of(self.crawler).exhibits.values() if one.targets]
+        print(INTRODUCTION.format(len(exhibits)))
+        for exhibit in exhibits:
+            print(f"  {exhibit.site.url()}  {exhibit.title}")
+        print(LOG, flush=True)
+        for exhibit in exhibits:
             # All sites of the demo are on one host, so they share its downloader slot. The site
             # with a Crawl-delay has its own slot, so that it does not delay the others.
             slot = {"download_slot": "paced"} if exhibit.paced else {}
             for target in exhibit.targets:
-                yield self.request(
-                    exhibit.site.url(target), batch=exhibit.batch, follow=exhibit.follow, **slot
-                )
+                yield Request(exhibit.site.url(target), meta=slot)
 
-    async def parse(self, response: Response) -> Any:  # noqa: ANN401 - as in the base
-        """Record the page, and follow its links if the exhibit is about links."""
-        await self.record_fetched(response)
-        if response.meta["follow"] and isinstance(response, HtmlResponse):
-            for link in LinkExtractor().extract_links(response):
-                yield self.request(link.url, follow=False)
-
-    def closed(self, reason: str) -> None:
-        """Print the table, and the check against the sites' own logs."""
-        for exhibit in DemoSite.of(self.crawler).exhibits.values():
-            interval = exhibit.site.shortest_interval
-            if exhibit.paced and interval is not None:
-                self.report.intervals[exhibit.site.url()] = (
-                    f"at least {interval:.3f} s between two requests, by the site's clock"
-                )
-        super().closed(reason)
-        print(DemoSite.of(self.crawler).check("demobot"))
+    def parse(self, response: Response, **_: Any) -> None:  # noqa: ANN401 - Scrapy's signature
+        """Do nothing, because the log and the sites' own logs show what happened."""
