@@ -64,7 +64,6 @@ async def test_site(here: Here) -> None:
             "/a#part", "/a", "/closed/x", other.url("/"), "mailto:a@example.com", "http://[", "/b"
         )
         output = await here.crawl(SiteSpider, {"DOWNLOAD_DELAY": 0}, url=site.url("/"), pages="3")
-        # The demo declares `train-ai`, which tdmrep.json may refuse.
         assert site.pages == ["/", "/a"]
         assert other.asked == []
     assert "ERROR" not in output.stderr
