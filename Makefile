@@ -31,14 +31,15 @@ TOX := .venv-tox
 # Puts the interpreters of pyenv on PATH, where it has only shims.
 PYENV = PATH="$$(printf '%s:' $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin)$$PATH"
 
-.PHONY: help demo fleet-demo test test-asyncio test-reactor coverage check bench conformance matrix plugins docs docs-serve release-check clean
+.PHONY: help demo fleet-demo test test-asyncio test-reactor coverage check pictures bench conformance matrix plugins docs docs-serve release-check clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo           crawl small local sites, and show which pages may be fetched, and why"
+	@echo "make demo           crawl small local sites, and show which pages are dropped, and why"
 	@echo "make fleet-demo     crawl 300 local sites with four workers that share robots.txt files on Redis"
 	@echo "make test           run the tests, with the asyncio reactor and with another one"
 	@echo "make coverage       run the tests, and report which lines and branches they miss"
+	@echo "make pictures       draw the pictures of the documents (ARGS=report.png draws one)"
 	@echo "make check          run ruff, mypy --strict, and checks of documents"
 	@echo "make bench          compare parsers and memory; ARGS=--all runs all benchmarks, ARGS='--all --quick' small ones"
 	@echo "make conformance    compare verdicts with other parsers (ARGS=--write records them)"
@@ -101,12 +102,17 @@ check: $(READY)
 	@! git grep -nIE '(^|[^[:alnum:]_./])/(home|root|Users|work)/[[:alnum:]_.]' -- ':!tests' ':!Makefile'
 	@! git grep -nIE 'pypi\.org|pythonhosted\.org|index-url|npmjs\.' -- ':!tests' ':!Makefile'
 	@! git grep -nI 'github\.com/[^/]*/scrapy-robots-rfc' -- ':!pyproject.toml' ':!Makefile'
+	$(BIN)/python -m tools.pictures --check
 	$(SCHEMA)github-workflows .github/workflows/*.yml
 	$(SCHEMA)github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	$(SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(SCHEMA)dependabot .github/dependabot.yml
 	$(SCHEMA)readthedocs .readthedocs.yaml
 	$(SCHEMA)citation-file-format CITATION.cff
+
+# It needs Chromium.
+pictures: $(READY)
+	$(BIN)/python -m tools.pictures $(ARGS)
 
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)

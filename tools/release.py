@@ -22,7 +22,7 @@ def unfinished() -> Iterator[str]:
         yield f"CHANGELOG.md has no date for version {version}"
     if f"version: {version}\n" not in citation:
         yield f"CITATION.cff has another version than {version}"
-    if "git clone ADDRESS" in (ROOT / "README.md").read_text(encoding="utf-8"):
+    if "not on PyPI yet" in (ROOT / "README.md").read_text(encoding="utf-8"):
         yield "README.md says how to install from a clone"
     tag = os.environ.get("RELEASE_TAG", f"v{version}")
     if tag != f"v{version}":

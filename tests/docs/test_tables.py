@@ -230,10 +230,13 @@ def test_architecture() -> None:
 
 
 def test_every_page_is_linked() -> None:
-    """The README links to every page of docs/, and so does the navigation of the site."""
-    readme = FENCE.sub("", read("README.md"))
-    linked = {(ROOT / link.partition("#")[0]).resolve() for link in LINK.findall(readme)}
-    assert {*ROOT.glob("docs/**/*.md")} - linked == set()
+    """The page that the README links to as all documentation has every page, and so does the
+    navigation of the site.
+    """
+    assert "[All documentation](docs/contents.md)" in read("README.md")
+    contents = FENCE.sub("", read("docs/contents.md"))
+    linked = {(ROOT / "docs" / link.partition("#")[0]).resolve() for link in LINK.findall(contents)}
+    assert {*ROOT.glob("docs/**/*.md")} - linked == {ROOT / "docs" / "contents.md"}
     listed = re.findall(r"^      - ([\w/]+\.md)$", read("mkdocs.yml"), re.MULTILINE)
     made = {*re.findall(r'"\w+\.md": "(\w+\.md)"', read("tools/site_hooks.py")), "api.md"}
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")}
@@ -241,7 +244,7 @@ def test_every_page_is_linked() -> None:
 
 
 def test_dependencies() -> None:
-    """The README names Scrapy as the only dependency, and lists each extra with its packages."""
+    """The README names Scrapy as the only dependency, and each extra with its package."""
 
     def name_of(requirement: str) -> str:
         return re.split(r"[^\w.-]", requirement)[0].lower()
@@ -254,8 +257,9 @@ def test_dependencies() -> None:
         extra: {name_of(text) for text in texts}
         for extra, texts in project["optional-dependencies"].items()
     }
-    table = rows("README.md", "extra | installs |")
-    assert {name.strip("`"): set(packages.split(", ")) for name, packages, _ in table} == extras
+    text = " ".join(read("README.md").split())
+    named = re.findall(r"`'\.\[(\w+)\]'` (?:also installs )?(\w+),", text)
+    assert {extra: {package} for extra, package in named} == extras
 
 
 def test_install_lines() -> None:

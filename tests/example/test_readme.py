@@ -15,11 +15,11 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from scrapy_robots_rfc.settings import read_settings
-from tests.support.command_line import run
 from tests.support.crawling import ASYNCIO_REACTOR
-from tests.support.documents import block, executed, imported
+from tests.support.documents import block, executed, imported, read
 from tests.support.example_project import ROOT, start, wait
 from tests.support.site import Reply, Site, robots
+from tools.pictures import ROWS, outdated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,22 +56,13 @@ def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
 
 
 def test_stock_prints_the_documented_rows() -> None:
-    """`stock.py` prints the rows that docs/demo.md shows, five of which are in the README, too.
-
-    The plugin fetches none of the pages.
-    """
+    """`stock.py` prints the rows that docs/demo.md shows, and the plugin fetches no page."""
     output = wait(start("stock.py"))
     lines = [
         re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]
     ]
     printed = {line[0]: line[1:] for line in lines}
     documented = table("docs/demo.md", "row")
-    in_readme = {
-        re.findall(r"\((.*)\)$", site)[0]: numbers
-        for site, numbers in table("README.md", "the site").items()
-    }
-    assert len(in_readme) == 5
-    assert in_readme == {name: documented[name][1:] for name in in_readme}
     assert {name: (row[0], row[2]) for name, row in printed.items()} == {
         name: (row[0], row[2]) for name, row in documented.items()
     }
@@ -84,20 +75,11 @@ def test_stock_prints_the_documented_rows() -> None:
         }
 
 
-def test_check_of_the_readme(tmp_path: Path) -> None:
-    """`scrapy robots check` prints what the README shows."""
-    rules = "Disallow: /private/\nAllow: /private/press\nDisallow: /*.pdf$\n"
-    text = f"User-agent: *\nDisallow: /\n\nUser-agent: newsbot\n{rules}"
-    (tmp_path / "robots.txt").write_text(text, encoding="utf-8")
-    command, output = block("README.md", "text", "scrapy robots check").split("\n", 1)
-    arguments = command.removeprefix("$ scrapy robots ").split()
-    assert run(*arguments, folder=tmp_path).out == output
-
-
 def test_script_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     """The script of the README parses a file without a crawl, and prints what the README shows."""
-    executed(block("README.md", "python", "RobotsTxt.parse"))
-    assert capsys.readouterr().out == block("README.md", "text", "False - ")
+    script = block("README.md", "python", "RobotsTxt.parse")
+    executed(script)
+    assert capsys.readouterr().out == f"{script.rstrip().rpartition('  # ')[2]}\n"
 
 
 REASON = " (robots.txt line 2: Disallow: /private/)"
@@ -197,19 +179,27 @@ async def test_spider_of_the_documentation(
     ]
 
 
+def test_picture_of_the_readme() -> None:
+    """The picture in the README has the numbers of five rows of docs/demo.md."""
+    documented = table("docs/demo.md", "row")
+    drawn = re.findall(r"<text[^>]*>(.*)</text>", read("docs/assets/comparison.svg"))
+    assert drawn[2] in read("docs/demo.md")  # the version of Scrapy
+    for row, label in ROWS.items():
+        place = drawn.index(label)
+        assert tuple(drawn[place + 1 : place + 3]) == documented[row][1:]
+
+
+def test_pictures_are_newer_than_what_they_show() -> None:
+    """Each picture was drawn after the last change of what it shows: `make pictures`."""
+    assert outdated() == []
+
+
 def test_settings_that_reduce_the_changes() -> None:
     """The settings that the README suggests for its three changes are accepted."""
-    changes = table("README.md", "change")
+    text = read("README.md").split("## What changes\n")[1]
+    changes = re.findall(r"^- .*(?:\n  .*)*", text.split("\n## ")[0], re.MULTILINE)
     assert len(changes) == 3
-    for (advice,) in changes.values():
-        suggested = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", advice)
+    for change in changes:
+        suggested = re.findall(r"(ROBOTS_\w+) = ([\w.\[\]]+)", change)
         assert suggested
         read_settings(Settings({key: literal_eval(value) for key, value in suggested}))
-
-
-def test_badge_has_the_coverage_of_contributing() -> None:
-    """The badge of the README has the coverage that CONTRIBUTING.md states."""
-    badge = (ROOT / "docs/assets/badge-coverage.svg").read_text("utf-8")
-    [figure] = re.findall("<title>coverage: (.*)</title>", badge)
-    assert f"they cover {figure} |" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    assert f"[![Coverage: {figure}]" in (ROOT / "README.md").read_text("utf-8")
