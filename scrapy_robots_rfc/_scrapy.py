@@ -124,6 +124,16 @@ def is_closing(crawler: Crawler) -> bool:
     return _get(crawler, slot, "_Slot.closing") is not None  # a Deferred once it is closing
 
 
+def has_ended(crawler: Crawler) -> bool:
+    """Return whether a crawl has ended, or has failed to start."""
+    if _get(crawler, crawler, "Crawler.crawling") is not False:
+        return False
+    try:
+        return _slot(crawler) is None
+    except RuntimeError:  # from Scrapy 2.19 on, if the engine could not be created
+        return True
+
+
 def wake_engine(crawler: Crawler) -> None:
     """Make the engine request more from the scheduler soon, unless the spider is closed."""
     nextcall = _get(crawler, _slot(crawler), "_Slot.nextcall")

@@ -3,6 +3,8 @@
 The file is `requests.queue/requests.sqlite`. Each call is a transaction of its own, so a killed
 process loses only the requests that it had handed out, and a resumed crawl hands out none of them
 again. As in queuelib, nothing is flushed to the disk, so only a power failure can damage the file.
+The journal is a rollback journal that is written over again and again, so a request can be removed
+even if the disk is full. (To reuse a write-ahead log, SQLite first has to write to the file.)
 """
 
 import json
@@ -15,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from queuelib.queue import FifoDiskQueue, FifoSQLiteQueue, LifoDiskQueue, LifoSQLiteQueue
 from scrapy import Request, squeues
@@ -26,6 +28,7 @@ from scrapy.utils.python import global_object_name
 from scrapy.utils.request import request_from_dict
 
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._scrapy import has_ended
 from scrapy_robots_rfc.errors import JobDirError, SettingError
 from scrapy_robots_rfc.leaves import OUR_QUEUE, QUEUE
 
@@ -35,7 +38,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 FOLDER = "requests.queue"
 STATE = "active.json"
 FILE = "requests.sqlite"
-_RESERVE = "requests.reserve"
+_JOURNAL = "requests.sqlite-journal"
 _OUR_FILES = ("active.json", "requests.")
 
 #: The state in `active.json`. It is a number because both of Scrapy's own queues refuse a number.
@@ -63,7 +66,10 @@ _CREATE = f"""
     COMMIT;
 """
 _COUNT = "SELECT slot, origin, count(*) FROM requests GROUP BY slot, origin"
-_LAST_PLACE = "SELECT max(abs(min(place)), abs(max(place))) FROM requests"
+# Two subqueries, so that SQLite doesn't read all rows.
+_LAST_PLACE = """
+    SELECT max(abs((SELECT min(place) FROM requests)), abs((SELECT max(place) FROM requests)))
+"""
 _PUSH = "INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)"
 _NEXT = """
     SELECT place, request FROM requests WHERE slot = ? AND origin = ?
@@ -71,11 +77,15 @@ _NEXT = """
 """
 _REMOVE = "DELETE FROM requests WHERE place = ?"
 
-# Errors that may go away: a full disk, a failing one, and another program that reads the file.
-_MAY_GO_AWAY = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY)
-# Bytes that are reserved on the disk, or a quarter of the free space if that is less. They are
-# given back when the disk is full, because removing a request needs space, too.
-_RESERVED = 1_048_576
+# Errors of a full disk or a failing one, which may go away.
+_DISK_ERRORS = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+# Errors of files that cannot be written.
+_NOT_WRITABLE = (*_DISK_ERRORS, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+# Seconds to wait for the lock if two crawls start at the same time.
+_LOCK_TIMEOUT = 0.2
+# Size of the journal in bytes, or a quarter of the free space if that is less. It only has to grow
+# for a transaction that changes more than 60 pages. Removing a request changes about ten.
+_JOURNAL_SIZE = 262_144
 
 # Scrapy's queue classes that hand out the last request first. The other classes in `squeues` are
 # FIFO queues. `LifoSQLiteQueue` is a subclass of `FifoSQLiteQueue`.
@@ -135,7 +145,7 @@ class StoredPart:
 
 
 class FileUnavailableError(Exception):
-    """The file can't be used now. Try again later."""
+    """A request can't be removed, so the crawl ends."""
 
 
 class RequestFile:
@@ -146,16 +156,18 @@ class RequestFile:
     """
 
     def __init__(self, crawler: Crawler, folder: Path) -> None:
-        self._crawler = crawler
+        self._crawler_ref = ref(crawler)  # so that a crawl that failed to start can be collected
         self.folder: Path = folder
         self._path = folder / FILE
-        self._failures: Counter[str] = Counter()
+        self._failures: set[str] = set()  # texts that were logged
         self._unrestored: Counter[str] = Counter()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _refuse_other_queues(folder)
             # No other code may open the file: closing it again would drop the lock.
-            self._connection = sqlite3.connect(self._path, timeout=0, isolation_level=None)
+            self._connection = sqlite3.connect(
+                self._path, _LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
         except (OSError, sqlite3.Error) as error:
             raise JobDirError(self._explain(error)) from error
         try:
@@ -163,9 +175,9 @@ class RequestFile:
             self.counts: dict[PartKey, int] = self._lock_and_count()
             (last_place,) = self._connection.execute(_LAST_PLACE).fetchone()
             self._last_place: int = last_place or 0
-            self._reserve()
+            self._enlarge_journal()
             _replace(folder / STATE, json.dumps(_STATE_IN_USE))
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, ValueError, sqlite3.Error) as error:
             self._connection.close()
             raise JobDirError(self._explain(error)) from error
         except JobDirError:
@@ -177,7 +189,10 @@ class RequestFile:
     def _lock_and_count(self) -> dict[PartKey, int]:
         """Lock the file, check that it is ours, and count its requests."""
         run = self._connection.execute
-        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("PRAGMA synchronous = OFF")
+        run("PRAGMA secure_delete = OFF")  # else a large request would need a large journal
+        run("BEGIN EXCLUSIVE")
+        run("PRAGMA locking_mode = EXCLUSIVE")  # keeps the lock after the transaction
         (application_id,) = run("PRAGMA application_id").fetchone()
         (is_empty,) = run("SELECT count(*) = 0 FROM sqlite_schema").fetchone()
         if application_id != _APPLICATION_ID and not is_empty:
@@ -186,11 +201,8 @@ class RequestFile:
         if version > _FORMAT:
             text = "was written by a later version of scrapy-robots-rfc. Update it, or"
             raise JobDirError(f"{self._path} {text} use another JOBDIR")
-        (mode,) = run("PRAGMA journal_mode = WAL").fetchone()  # takes the lock
-        if mode != "wal":
-            raise JobDirError(f"SQLite cannot use a write-ahead log for {self._path}. {_MOVE}")
-        run("PRAGMA synchronous = OFF")
-        run("PRAGMA wal_autocheckpoint = 100")  # so that no call takes longer than a millisecond
+        run("COMMIT")
+        run("PRAGMA journal_mode = PERSIST")
         if is_empty:
             self._connection.executescript(_CREATE)
         return {
@@ -198,38 +210,41 @@ class RequestFile:
             for slot, origin, count in run(_COUNT)
         }
 
-    def _explain(self, error: OSError | sqlite3.Error) -> str:
+    def _explain(self, error: OSError | ValueError | sqlite3.Error) -> str:
         """Return why the file cannot be opened, and what to do."""
-        name = getattr(error, "sqlite_errorname", "")
-        if name.startswith("SQLITE_BUSY"):
+        code = _code_of(error)
+        if code == sqlite3.SQLITE_BUSY:
             text = "Another crawl is using JOBDIR %s. Wait until it has ended, or use another"
             return f"{text % self.folder.parent} JOBDIR"
-        if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
-            return f"{self._path} is damaged or is not a file of {OUR_QUEUE} ({error}). {_MOVE}"
-        return f"Cannot write to {self._path} ({error}). Make it writable, or use another JOBDIR"
+        if isinstance(error, OSError) or code in _NOT_WRITABLE:
+            return (
+                f"Cannot write to {self._path} ({error}). Make it writable, or use another JOBDIR"
+            )
+        return f"{self._path} is damaged or is not a file of {OUR_QUEUE} ({error}). {_MOVE}"
 
-    def _reserve(self) -> None:
-        """Reserve disk space for removing requests. If that fails, the disk is full already."""
-        reserved = min(_RESERVED, shutil.disk_usage(self.folder).free // 4)
-        with suppress(OSError):
-            (self.folder / _RESERVE).write_bytes(b"\0" * reserved)
+    def _enlarge_journal(self) -> None:
+        """Enlarge the journal, so that requests can be removed while the disk is full."""
+        size = min(_JOURNAL_SIZE, shutil.disk_usage(self.folder).free // 4)
+        with suppress(OSError), (self.folder / _JOURNAL).open("ab") as journal:
+            journal.write(b"\0" * (size - journal.tell()))
 
-    def close(self, left: int) -> object:
+    def close(self) -> object:
         """Close the file, or remove it if it is empty.
 
-        :param left: the number of requests in it.
         :returns: the state for `active.json`.
         """
         _OPEN.pop(self._crawler, None)
+        is_empty = False
+        with suppress(sqlite3.Error):
+            is_empty = self._connection.execute(_LAST_PLACE).fetchone() == (None,)
         self._connection.close()
-        (self.folder / _RESERVE).unlink(missing_ok=True)
         for text, count in self._unrestored.items():
             if count > 1:
                 self._log(logging.ERROR, f"Lost {count - 1} more requests ({text})")
-        if left:
+        if not is_empty or _CLOSING in self._failures:
             return _STATE_IN_USE
-        for suffix in ("", "-wal"):
-            self._path.with_name(FILE + suffix).unlink(missing_ok=True)
+        for name in (FILE, _JOURNAL):
+            (self.folder / name).unlink(missing_ok=True)
         return {}
 
     # Requests.
@@ -252,7 +267,10 @@ class RequestFile:
         except (OverflowError, sqlite3.DataError) as error:  # too large for a column
             raise ValueError(str(error)) from error
         except sqlite3.Error as error:
-            self._handle(error)
+            if _code_of(error) in _DISK_ERRORS:
+                self._log_failure(_WAITING, error)
+            else:
+                self._end_crawl(error)
             raise ValueError(str(error)) from error
         self._last_place = place
 
@@ -264,9 +282,9 @@ class RequestFile:
         try:
             row = self._connection.execute(_NEXT, key.row()).fetchone()
             if row is not None:
-                self._remove(row[0])
+                self._connection.execute(_REMOVE, row[:1])
         except sqlite3.Error as error:
-            self._handle(error)
+            self._end_crawl(error)
             raise FileUnavailableError from error
         if row is None:
             return None
@@ -275,17 +293,6 @@ class RequestFile:
         except Exception as error:  # noqa: BLE001 - a renamed callback, or anything else
             self._log_unrestored(key, error)
             return None
-
-    def _remove(self, place: int) -> None:
-        """Remove a request. If the disk is full, use the space that is reserved for that."""
-        try:
-            self._connection.execute(_REMOVE, (place,))
-        except sqlite3.Error as error:
-            if _code_of(error) != sqlite3.SQLITE_FULL:
-                raise
-            (self.folder / _RESERVE).unlink(missing_ok=True)
-            self._connection.execute("PRAGMA wal_checkpoint(RESTART)")  # to write over the log
-            self._connection.execute(_REMOVE, (place,))
 
     def peek(self, key: PartKey) -> Request | None:
         """Return the request that `pop` would return, or `None` if it cannot be read."""
@@ -302,27 +309,30 @@ class RequestFile:
 
     # Failures.
 
-    def _handle(self, error: sqlite3.Error) -> None:
-        """Log a failure once. If it cannot go away, end the crawl and leave the file alone."""
-        self._failures[str(error)] += 1
-        if self._failures[str(error)] > 1:
-            return
-        if _code_of(error) in _MAY_GO_AWAY:
-            text = (
-                "Cannot write queued requests to JOBDIR (%s). New requests are only kept in memory,"
-                " and stored ones wait. Free disk space, or check the disk"
-            )
-            self._log(logging.ERROR, text, error)
-            return
-        text = "Closing the spider, because %s cannot be used (%s). The file was left as it is"
-        self._log(logging.ERROR, text, self._path, error)
-        assert self._crawler.engine is not None
-        Runtime().spawn(self._crawler.engine.close_spider_async(reason="jobdir_damaged"))
+    def _log_failure(self, text: str, error: sqlite3.Error) -> bool:
+        """Log a failure, unless the same text was logged before. Return whether it was logged."""
+        if text in self._failures:
+            return False
+        self._failures.add(text)
+        self._log(logging.ERROR, text, self.folder.parent, error)
+        return True
+
+    def _end_crawl(self, error: sqlite3.Error) -> None:
+        """End the crawl, because requests cannot be removed, or the file is damaged."""
+        if self._log_failure(_CLOSING, error):
+            assert self._crawler.engine is not None
+            Runtime().spawn(self._crawler.engine.close_spider_async(reason="jobdir_error"))
 
     @property
     def has_failed(self) -> bool:
         """Whether a request couldn't be written or removed at some time."""
         return bool(self._failures)
+
+    @property
+    def _crawler(self) -> Crawler:
+        crawler = self._crawler_ref()
+        assert crawler is not None  # the queue refers to it
+        return crawler
 
     def _log_unrestored(self, key: PartKey, error: Exception) -> None:
         """Log the first request that is lost for a cause. `close` logs how many more there were."""
@@ -337,12 +347,20 @@ class RequestFile:
 
 
 _MOVE = "Move it elsewhere, or use another JOBDIR"
+_WAITING = (
+    "Cannot write queued requests to JOBDIR %s (%s). Until that is possible again, new requests"
+    " are only kept in memory. Free disk space, or check the disk"
+)
+_CLOSING = (
+    "Closing the spider, because the queued requests in JOBDIR %s cannot be used (%s). Their file"
+    " is left as it is"
+)
 
 # Crawl -> its open file.
 _OPEN: WeakKeyDictionary[Crawler, RequestFile] = WeakKeyDictionary()
 
 
-def _code_of(error: sqlite3.Error) -> int:
+def _code_of(error: Exception) -> int:
     """Return the primary result code of an error, or 0 if SQLite didn't report it."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
@@ -370,6 +388,9 @@ def request_file(crawler: Crawler, folder: Path) -> RequestFile:
     """Return the file in a folder, and open it if that wasn't done yet."""
     opened = _OPEN.get(crawler)
     if opened is None or opened.folder != folder:
+        for other, file in list(_OPEN.items()):
+            if file.folder == folder and has_ended(other):  # it failed to start
+                file.close()
         opened = _OPEN[crawler] = RequestFile(crawler, folder)
     return opened
 

@@ -36,9 +36,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 #: Maximum number of requests that `pop` peeks at in one call, because each one may start a fetch.
 MAX_PEEKS = 20
 
-# Seconds to wait before trying again to remove a request from a full disk.
-_RETRY_DELAY = 1.0
-
 
 @dataclass(slots=True, eq=False, repr=False)
 class QueuePart:
@@ -208,15 +205,14 @@ class OriginPriorityQueue:
     def _take(self, part: QueuePart) -> Request | None:
         """Hand out a part's next request, or return `None` if another part has to be tried.
 
-        The part is then the last one in its slot, or removed if it is empty. If the disk is full,
-        it is parked instead.
+        The part is then the last one in its slot, or removed if it is empty.
         """
         request = None
         if part.size:
             try:
                 request = part.queue.pop()
             except FileUnavailableError:
-                self._park(part, _RETRY_DELAY)
+                self._park(part, None)  # the crawl ends
                 return None
             part.add_to_size(-1)
         self._move_back_or_remove(part)
@@ -277,7 +273,7 @@ class OriginPriorityQueue:
             return {}
         if self._file.has_failed:
             self._store_from_memory()
-        return self._file.close(self.size)
+        return self._file.close()
 
     def _store_from_memory(self) -> None:
         """Store requests that are in memory because the disk was full. Count the lost ones."""
