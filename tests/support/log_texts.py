@@ -22,7 +22,7 @@ LEVELS = {
     "exception": "ERROR",
 }
 #: Our own methods that only log. Some take a level before the text.
-OWN_METHODS = frozenset({"_log", "_log_once"})
+OWN_METHODS = frozenset({"_log", "_log_failure", "_log_once"})
 #: The closing summary consists of many lines, of which only the heading is in the documents.
 SUMMARY = "reporting/summary.py"
 _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
@@ -84,8 +84,8 @@ class _Module:
             for node in ast.walk(self._module)
             if isinstance(node, ast.FunctionDef) and node.name == name
         ]
-        used = re.findall(r"\blogger\.(\w+)\(text", ast.unparse(method))
-        [level] = {LEVELS[call] for call in used}
+        used = re.findall(r"\b(?:logger\.|_log\(logging\.)(\w+)\W+text", ast.unparse(method))
+        [level] = {LEVELS[call.lower()] for call in used}
         return level
 
     def _with_level(
