@@ -27,6 +27,7 @@ from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
+from scrapy_robots_rfc.fetching.reader import LARGE
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.usage.page_rules import rules_of, unendorsed
@@ -170,7 +171,7 @@ def origins(count: int) -> list[float]:
         turn, and at random; the longest pause of the garbage collector in milliseconds; KiB of each
         origin.
     """
-    files = generated(1000)
+    files = [file for file in generated(1000) if len(file.body) <= LARGE]
 
     def parse(_: Origin, entry: CacheEntry) -> ParsedRobots:
         return ParsedRobots(None, RobotsTxt.parse(entry.body or b""))

@@ -173,8 +173,6 @@ class Threads:
         self._name = name
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started = 0
-        self._waiting: set[Waiter[None]] = set()
-        self._is_stopped = False
 
     async def call(self, function: Callable[[], _T], *, limit: float, cancels: bool = True) -> _T:
         """Call a function on a thread, and return its result or raise its exception.
@@ -185,12 +183,9 @@ class Threads:
             result is ignored.
         :raises RuntimeError: no thread is running, and none can be started.
         """
-        if self._is_stopped:
-            raise TimeoutError("stopped")
         result: Future[_T] = Future()
-        # Resolved by the job when there is a result, and otherwise by the timer or `stop`.
+        # Resolved by the job when there is a result, and otherwise by the timer.
         ended: Waiter[None] = Waiter()
-        self._waiting.add(ended)
         timer = self._runtime.call_later(limit, partial(ended.resolve, None))
         on_this_thread = _to_this_thread()
 
@@ -213,18 +208,9 @@ class Threads:
                 return result.result()
             raise TimeoutError(f"no answer in {limit:g} s")
         finally:
-            self._waiting.discard(ended)
             if cancels:
                 result.cancel()
             timer.cancel()
-
-    def stop(self) -> None:
-        """Let the threads exit when the queue is empty. Pending calls raise TimeoutError."""
-        self._is_stopped = True
-        for waiter in list(self._waiting):
-            waiter.resolve(None)
-        for _ in range(self._started):
-            self._jobs.put(None)
 
     async def close(self, last: Callable[[], object], *, limit: float) -> None:
         """Stop, and call one last function when all earlier calls have finished.

@@ -46,7 +46,7 @@ async def test_results_and_errors() -> None:
     assert await threads.call(lambda: 5, limit=60) == 5
     with pytest.raises(KeyError, match="x"):
         await threads.call(fail, limit=60)
-    threads.stop()
+    await threads.close(lambda: None, limit=60)
 
 
 @pytest.mark.reactor
@@ -62,7 +62,7 @@ async def test_a_call_that_was_cancelled_by_itself(kind: type[BaseException]) ->
     with pytest.raises(RuntimeError, match="cancelled"):
         await threads.call(cancel, limit=60)
     assert await threads.call(lambda: 5, limit=60) == 5
-    threads.stop()
+    await threads.close(lambda: None, limit=60)
 
 
 @pytest.mark.reactor
@@ -77,7 +77,7 @@ async def test_calls_without_a_caller_are_not_made() -> None:
     go_on.set()
     await threads.call(lambda: made.append("last"), limit=60)
     assert made == ["last"]
-    threads.stop()
+    await threads.close(lambda: None, limit=60)
 
 
 @pytest.mark.reactor
@@ -94,7 +94,7 @@ async def test_as_many_at_once_as_there_are_threads() -> None:
     await threads.call(both.wait, limit=60)
     while not done:
         await threads.call(lambda: None, limit=60)
-    threads.stop()
+    await threads.close(lambda: None, limit=60)
 
 
 @pytest.mark.reactor
@@ -155,7 +155,7 @@ async def test_a_thread_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> No
     shortage.is_on = False
     await threads.call(lambda: made.append("second"), limit=60)
     assert made == ["second"]
-    threads.stop()
+    await threads.close(lambda: None, limit=60)
 
 
 @pytest.mark.reactor
@@ -166,4 +166,4 @@ async def test_a_second_thread_that_cannot_start(monkeypatch: pytest.MonkeyPatch
     assert await threads.call(lambda: 1, limit=60) == 1
     Shortage(monkeypatch)
     assert await threads.call(lambda: 2, limit=60) == 2
-    threads.stop()
+    await threads.close(lambda: None, limit=60)

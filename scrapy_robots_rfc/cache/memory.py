@@ -1,14 +1,14 @@
-"""A crawl's in-memory cache, which consists of two LRU tables.
+"""A crawl's in-memory cache.
 
-The first table contains each origin's serialized entry. The second, smaller table contains parsed
-files, which use more memory and slow down garbage collection. If a parsed file has been dropped,
-its entry is parsed again when needed, which usually takes less than 0.1 ms.
+The most recently used origins stay parsed. Parsed files use more memory and slow down garbage
+collection, so the entries of all other origins are serialized, and parsed again when needed, which
+usually takes less than 0.1 ms.
 """
 
 import pickle
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from scrapy_robots_rfc.cache.entry import CacheEntry
@@ -44,6 +44,9 @@ _LEVEL, _WINDOW, _MEMORY = 1, 12, 5
 # keeps garbage collection fast in crawls with many origins.
 _Key: TypeAlias = tuple[str, str, int]
 
+#: An `OriginPolicy`, which `fetching/` defines.
+Policy: TypeAlias = Any
+
 
 class _Table(OrderedDict[_Key, tuple[_T, int]]):
     """An LRU table with a maximum size and a maximum total weight.
@@ -61,101 +64,103 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
         self._max_weight = max_weight
         self._weight = 0
 
-    def put(self, key: _Key, value: _T, weight: int) -> list[_Key]:
-        """Set a value, and return the keys that had to be dropped to make room for it."""
+    def put(self, key: _Key, value: _T, weight: int) -> Iterator[tuple[_Key, _T]]:
+        """Set a value, and yield everything that has to be dropped to make room for it."""
         self.drop(key)  # so that it is added at the end, and its old weight is subtracted
         self[key] = value, weight
         self._weight += weight
-        dropped = []
         # Keep a single value even if it is heavier than the maximum.
         while len(self) > self._max_size or (self._weight > self._max_weight and len(self) > 1):
-            oldest = next(iter(self))
+            oldest, (dropped, _) = next(iter(self.items()))
             self.drop(oldest)
-            dropped.append(oldest)
-        return dropped
+            yield oldest, dropped
 
-    def drop(self, key: _Key) -> None:
-        """Remove a value, if it exists."""
-        item = self.pop(key, None)
-        if item is not None:
-            self._weight -= item[1]
+    def drop(self, key: _Key) -> _T | None:
+        """Remove and return a value, or return `None` if it doesn't exist."""
+        value, weight = self.pop(key, (None, 0))
+        self._weight -= weight
+        return value
 
 
 class MemoryCache:
-    """A crawl's in-memory cache. Its values are `OriginPolicy` objects.
+    """A crawl's in-memory cache of each origin's entry and policy.
 
     :param origins: the maximum number of origins.
-    :param parse: a function that creates the value for an entry.
+    :param parse: creates the policy for an entry.
     :param evicted: a function to call for each origin that is dropped to make room.
     :param min_bytes: see `MIN_BYTES`.
-    :param parsed: the maximum number of parsed values, and their maximum total size in bytes.
+    :param parsed: the maximum number of parsed files, and their maximum total size in bytes.
     """
 
     def __init__(
         self,
         origins: int,
         *,
-        parse: Callable[[Origin, CacheEntry], object],
+        parse: Callable[[Origin, CacheEntry], Policy],
         evicted: Callable[[], object],
         min_bytes: int = MIN_BYTES,
         parsed: tuple[int, int] = (MAX_PARSED, MAX_PARSED_BYTES),
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        # The serialized entries, along with the size of each file.
-        self._entries: _Table[tuple[bytes, int]] = _Table(
-            origins, max(origins * BYTES_PER_ORIGIN, min_bytes)
+        # Each origin is in one of these tables. An entry that is parsed again stays packed, too.
+        size = min(parsed[0], origins)
+        self._parsed: _Table[tuple[Policy, CacheEntry | bytes]] = _Table(size, parsed[1])
+        self._packed: _Table[bytes] = _Table(
+            origins - size, max(origins * BYTES_PER_ORIGIN, min_bytes)
         )
-        # The parsed files, for some of these entries.
-        self._values: _Table[Any] = _Table(*parsed)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._parsed) + len(self._packed)
 
-    def get(self, origin: Origin) -> Any:  # noqa: ANN401 - an `OriginPolicy`
-        """Return an origin's value, which may have expired, or `None` if there is no entry."""
-        value_and_weight = self._values.get(origin)
-        if value_and_weight is not None:
-            self._values.move_to_end(origin)
-            self._entries.move_to_end(origin)
-            return value_and_weight[0]
-        entry_and_weight = self._entries.get(origin)
-        if entry_and_weight is None:
+    def get(self, origin: Origin) -> Policy | None:
+        """Return an origin's policy, which may have expired, or `None` if there is none."""
+        parsed = self._parsed.get(origin)
+        if parsed is not None:
+            self._parsed.move_to_end(origin)
+            return parsed[0][0]
+        packed = self._packed.drop(origin)
+        if packed is None:
             return None
-        data, size = entry_and_weight[0]
-        self._entries.move_to_end(origin)
-        value = self._parse(origin, _unpack(data))
-        # The slice converts the origin to a plain tuple (see `_Key`).
-        self._values.put(origin[:], value, VALUE_OVERHEAD + PARSED_FACTOR * size)
-        return value
+        entry = _unpack(packed)
+        policy = self._parse(origin, entry)
+        self._put(origin, policy, packed, len(entry.body or b""))
+        return policy
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return an origin's entry, or `None` if there is none."""
-        entry_and_weight = self._entries.get(origin)
-        if entry_and_weight is None:
+        if self.get(origin) is None:
             return None
-        self._entries.move_to_end(origin)
-        data, _ = entry_and_weight[0]
-        return _unpack(data)
+        (_, entry), _ = self._parsed[origin]
+        return _unpack(entry) if isinstance(entry, bytes) else entry
 
-    def put(self, origin: Origin, value: object, entry: CacheEntry) -> None:
-        """Store a value and its entry."""
-        key = origin[:]  # convert to a plain tuple (see `_Key`)
-        data = pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
-        if len(data) > _COMPRESS_ABOVE:
-            packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
-            data = packer.compress(data) + packer.flush()
-        size = len(entry.body or b"")
-        # A parsed file must not outlive its entry.
-        for dropped in self._entries.put(key, (data, size), ENTRY_OVERHEAD + len(data)):
-            self._values.drop(dropped)
-            self._evicted()
-        self._values.put(key, value, VALUE_OVERHEAD + PARSED_FACTOR * size)
+    def put(self, origin: Origin, policy: Policy, entry: CacheEntry) -> None:
+        """Store a policy and its entry."""
+        self._packed.drop(origin)
+        self._put(origin, policy, entry, len(entry.body or b""))
+
+    def _put(self, origin: Origin, policy: Policy, entry: CacheEntry | bytes, size: int) -> None:
+        """Add a parsed file of some size, and serialize the entries that must make room for it."""
+        weight = VALUE_OVERHEAD + PARSED_FACTOR * size
+        # The slice converts the origin to a plain tuple (see `_Key`).
+        for key, (_, old) in self._parsed.put(origin[:], (policy, entry), weight):
+            packed = old if isinstance(old, bytes) else _pack(old)
+            for _ in self._packed.put(key, packed, ENTRY_OVERHEAD + len(packed)):
+                self._evicted()
+
+
+def _pack(entry: CacheEntry) -> bytes:
+    """Serialize an entry."""
+    data = pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
+    if len(data) <= _COMPRESS_ABOVE:
+        return data
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
+    return packer.compress(data) + packer.flush()
 
 
 def _unpack(data: bytes) -> CacheEntry:
-    """Return an entry that was serialized by `MemoryCache.put`."""
+    """Return an entry that was serialized by `_pack`."""
     if not data.startswith(pickle.PROTO):  # the entry is compressed
         data = zlib.decompress(data, _WINDOW)
-    entry: CacheEntry = pickle.loads(data)  # noqa: S301 - created by `put`
+    entry: CacheEntry = pickle.loads(data)  # noqa: S301 - created by `_pack`
     return entry

@@ -167,16 +167,16 @@ def test_least_recently_used_origin_is_dropped(parsed: int) -> None:
 
 
 def test_bound_in_bytes() -> None:
-    """Files that cannot be compressed are bounded in bytes; the last one always stays."""
-    crawl = Crawl(30, min_bytes=100_000)
+    """Files that are no longer parsed are bounded in bytes; the last one always stays."""
+    crawl = Crawl(30, parsed=1, min_bytes=100_000)
     for number in range(30):
         crawl.fetch(number, noise(9000, number))
-    assert crawl.known(range(100)) == list(range(20, 30))
+    assert crawl.known(range(100)) == list(range(19, 30))
     crawl.fetch(30, noise(400_000, 1))
-    assert crawl.known(range(100)) == [30]
-    assert crawl.memory.get(origin(30)) is not None
     crawl.fetch(31)
-    assert crawl.known(range(100)) == [31]
+    assert crawl.known(range(100)) == [30, 31]
+    crawl.fetch(32)
+    assert crawl.known(range(100)) == [31, 32]
 
 
 def test_file_above_the_bound_stays_while_it_is_used() -> None:
