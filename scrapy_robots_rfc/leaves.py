@@ -15,7 +15,7 @@ from scrapy_robots_rfc.settings import BY_FIELD, Settings
 #: Setting -> the path of the class to load if it is set. The class takes the crawler and its
 #: `Settings`, and connects to signals itself.
 LEAVES = {
-    "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.summary.Summary",
+    "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.crawl_log.CrawlLog",
     "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
     "ROBOTS_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
 }

@@ -1,15 +1,35 @@
 """The signals sent by this package. See docs/spiders.md for examples."""
 
+import logging
+from typing import Any
+
 from pydispatch.dispatcher import (  # type: ignore[import-untyped]  # Scrapy's
     getAllReceivers,
     liveReceivers,
 )
 from scrapy.signalmanager import SignalManager
 
+logger: logging.Logger = logging.getLogger(__name__)
+
 
 def has_receivers(manager: SignalManager, signal: object) -> bool:
     """Return whether a signal has any receivers. If not, there is no need to send it."""
     return any(liveReceivers(getAllReceivers(manager.sender, signal)))
+
+
+def send(manager: SignalManager, signal: object, robots: Any, **arguments: object) -> None:  # noqa: ANN401
+    """Send an internal signal, whose handlers accept all arguments.
+
+    This is much faster than `send_catch_log`, which inspects each handler.
+
+    :param robots: the `OriginPolicy` of the site.
+    """
+    for handler in liveReceivers(getAllReceivers(manager.sender, signal)):
+        try:
+            handler(robots=robots, **arguments)
+        except Exception:  # still call the other handlers
+            text = "Cannot handle a signal for %s; the crawl continues"
+            logger.exception(text, robots.origin.robots_url)
 
 
 #: Sent when an attempt to fetch a robots.txt file has ended, whether or not it was successful.
@@ -41,7 +61,7 @@ request_disallowed: object = object()
 request_allowed: object = object()
 
 #: Internal. Sent when an attempt to fetch a robots.txt has ended, or when a copy from the store is
-#: used. It may be skipped if there is nothing to log. Handlers must not be coroutines.
+#: used. Handlers must not be coroutines, and must accept all arguments.
 #: Arguments: `robots` (the `OriginPolicy` that applies to the origin now), `fetch` (with
 #: `attempts`, `validity_before` and `last_validity` as they were before the attempt), `access` (the
 #: `Access`, or None if a copy from the store is used), `delays` (the seconds before each remaining

@@ -294,7 +294,7 @@ class Inquirer(Spider):
         for request in list[Any]():  # never runs; a `yield` makes this an async generator
             yield request
 
-    def _attempted(self, access: Access | None) -> None:
+    def _attempted(self, access: Access | None, **_: object) -> None:
         """Remember the advice about a failure of the crawl itself; see `signals.py`."""
         if isinstance(access, Local):
             self._advice[access.cause] = access.advice

@@ -7,7 +7,7 @@ that is waiting for a fetch continues when it ends, for whatever reason. The ste
 
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -156,6 +156,9 @@ class PendingFetches:
     def get(self, origin: Origin) -> PendingFetch | None:
         """Return an origin's fetch, or `None` if none is in progress."""
         return self._pending.get(origin)
+
+    def __iter__(self) -> Iterator[PendingFetch]:
+        return iter(self._pending.values())
 
     def begin(self, origin: Origin, route: Hashable, source: Request | None = None) -> PendingFetch:
         """Start a fetch, and count it even if that exceeds the maximum.

@@ -539,7 +539,7 @@ class RobotsService:
         access: Access | None = None,
         delays: tuple[float, ...] = (),
     ) -> None:
-        """Count an origin's policy, and send a signal so that anything unusual is logged.
+        """Count an origin's policy, and send a signal.
 
         :param access: the result of the attempt, or `None` if a copy from the store is used.
         :param delays: seconds to wait before each retry.
@@ -550,24 +550,14 @@ class RobotsService:
                 self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
             if robots.stale and (before is None or not before.stale):
                 self._count(stats.ORIGINS_STALE)
-        # Sending signals is slow. But after any route failure, always send one, because the log
-        # removes origins that work again from its list of failures.
-        if self._failed_routes or not self._is_uneventful(fetch, robots):
-            self._crawler.signals.send_catch_log(
-                signals.robots_attempted, robots=robots, fetch=fetch, access=access, delays=delays
-            )
-
-    def _is_uneventful(self, fetch: PendingFetch, robots: OriginPolicy) -> bool:
-        """Return whether `OriginLog.attempted` would log nothing about a fetch, as is usual."""
-        file = robots.file
-        before = fetch.validity_before
-        if file is None or robots.stale or fetch.attempts:
-            return False
-        if before is not None and before.unreachable_since is not None:  # the site has recovered
-            return False
-        is_page = file.robots is not None and file.robots.is_page
-        is_truncated = file.size > self._settings.max_size
-        return not is_page and not is_truncated
+        signals.send(
+            self._crawler.signals,
+            signals.robots_attempted,
+            robots=robots,
+            fetch=fetch,
+            access=access,
+            delays=delays,
+        )
 
     # Notifying the crawl.
 

@@ -30,7 +30,6 @@ from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable
-from scrapy_robots_rfc.middleware.progress import Progress
 from scrapy_robots_rfc.middleware.startup import (
     Misspelt,
     has_third_party_component,
@@ -90,16 +89,17 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         store = self.service.store
         if store is not None and store.shared:  # its workers take turns at each site
             share = partial(load_object(SHARED_TURNS), store, self._runtime)
-        self._throttle = Throttle(crawler, self._settings, self.origin_of, self._runtime, share)
-        self.gate: Gate = Gate(crawler, self.origin_of, self.service, self._throttle, schemes)
-        self.enforcement: Enforcement = Enforcement(crawler, self._settings, self._throttle)
-        self._progress = Progress(crawler, self.gate, self._throttle, self._runtime)
+        #: Gives requests their turns.
+        self.throttle: Throttle = Throttle(
+            crawler, self._settings, self.origin_of, self._runtime, share
+        )
+        self.gate: Gate = Gate(crawler, self.origin_of, self.service, self.throttle, schemes)
+        self.enforcement: Enforcement = Enforcement(crawler, self._settings, self.throttle)
         self._periodic: tuple[Callable[[], object], ...] = (
             self._count.refresh,
             self.gate.tick,
             self.service.tick,
-            self._throttle.tick,
-            self._progress.log_waiting,
+            self.throttle.tick,
         )
         self._failed_steps: set[Callable[[], object]] = set()
         if has_third_party_component(crawler.settings):
@@ -185,7 +185,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Let one of our robots.txt requests through when its site's turn comes."""
         self.user_agents.save_header(request)
         origin = self.origin_of(request)
-        if origin is None or self._throttle.take(request, origin):
+        if origin is None or self.throttle.take(request, origin):
             return None
         return self._wait_with_robots_txt(request, origin)
 
@@ -199,7 +199,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         fetch.waits_for_turn = True  # so that the timeout only starts later
         self.service.pending.leave(fetch)
         try:
-            await self._throttle.wait_for_turn(request, origin)
+            await self.throttle.wait_for_turn(request, origin)
         finally:
             fetch.waits_for_turn = False
             self.service.pending.count_again(fetch)
@@ -209,7 +209,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         agent = self.user_agents.of(request)
         decision, reason = robots.verdict(request.url, agent, self._settings)
         may_be_sent = reason is None or self._settings.dry_run
-        if may_be_sent and not self._throttle.admit(request, robots, agent):
+        if may_be_sent and not self.throttle.admit(request, robots, agent):
             return self._wait_for_turn(request, robots)
         self.enforcement.conclude(request, robots, decision, reason)
         return None
@@ -220,12 +220,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Wait for a request's robots.txt, then judge the request."""
         # The request may have taken its site's turn when it left the scheduler. Give it back,
         # because the robots.txt request goes to the same site and needs a turn first.
-        self._throttle.release(request)
-        self._progress.waiting[request] = origin
-        try:
-            robots = await self.service.fetch_for(origin, request)
-        finally:
-            self._progress.waiting.pop(request, None)
+        self.throttle.release(request)
+        robots = await self.service.fetch_for(origin, request)
         if robots is None:  # the spider is closing
             return self._return_or_fail(request, undecided_error(origin))
         return await _result_of(self._judge(request, robots))
@@ -233,7 +229,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:
         """Wait for a request's turn if its interval wasn't known earlier, then judge it."""
         try:
-            await self._throttle.wait_for_turn(request, robots.origin)
+            await self.throttle.wait_for_turn(request, robots.origin)
         except RobotsUndecided as error:
             return self._return_or_fail(request, error)
         return await _result_of(self._judge(request, robots))
@@ -258,7 +254,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def robots_txt_answered(self, request: Request) -> None:
         """Check the headers of a robots.txt request that was sent, and start its interval."""
         self.user_agents.check_header(request)
-        self._throttle.answered(request)
+        self.throttle.answered(request)
 
     def default_agent(self) -> Agent:
         """Return the agent for requests that don't name one."""
@@ -266,7 +262,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def known_for(self, origin: Origin) -> float:
         """Return how many seconds after its fetch a file counts as known."""
-        return self._throttle.sites.known_for(origin)
+        return self.throttle.sites.known_for(origin)
 
     def policy_changed(self, robots: OriginPolicy) -> None:
         """Pace a site according to what its file requests for the crawl's own agent."""
@@ -274,7 +270,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             agent = self.default_agent()
         except Exception:  # noqa: BLE001 - raised again when a page is checked
             agent = NO_AGENT
-        self._throttle.note(robots, agent)
+        self.throttle.note(robots, agent)
 
     # Start and end of the crawl.
 
@@ -303,7 +299,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         errors: list[Exception] = []
         # Leaves such as the report handle the same signal once this coroutine awaits something. So
         # first close the components that set the last stats, which don't need to wait.
-        for close in (self._progress.close, self._throttle.close, self.service.close):
+        for close in (self.gate.close, self.throttle.close, self.service.close):
             try:
                 closing: Any = close()
                 if isawaitable(closing):

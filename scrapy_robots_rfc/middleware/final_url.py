@@ -129,7 +129,9 @@ class FinalUrls:
         """
         result: Waiter[OriginPolicy | None] = Waiter()
 
-        def stop_after_failure(robots: OriginPolicy, delays: tuple[float, ...]) -> None:
+        def stop_after_failure(
+            robots: OriginPolicy, delays: tuple[float, ...], **_: object
+        ) -> None:
             # `delays` are the waits before retries. Without any, the fetch ends by itself.
             if robots.origin == origin and delays:
                 result.resolve(robots)

@@ -1,35 +1,63 @@
-"""The summary logged at the end of a crawl."""
+"""The summary of a crawl, which is logged at its end."""
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from scrapy import Spider, signals as scrapy_signals
-from scrapy.crawler import Crawler
-
-from scrapy_robots_rfc import signals, stats
+from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import pluralize, shorten
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.reporting.origin_log import Names, OriginLog
-from scrapy_robots_rfc.reporting.site_log import SiteLog
-from scrapy_robots_rfc.settings import PAGE_RULES, Settings
-
-logger: logging.Logger = logging.getLogger(__name__)
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.settings import PAGE_RULES
 
 HEADING = "robots.txt summary (spider {spider}):"
 
-# Maximum number of sites, rules or entries in a list.
+# Maximum number of sites, rules or entries to list.
 _LISTED = 10
 # Maximum number of causes shown in parentheses.
 _CAUSES = 5
+# Maximum number of causes to count separately. Sites can produce any number of them.
+_MAX_CAUSES = 100
+# Maximum number of sites to count in addition to those that are named.
+_MAX_SITES = 100_000
 #: Minimum number of sites, and of rules, whose counts are remembered.
 REMEMBERED = 1000
 #: Maximum number of (rule, site) pairs to remember.
 MAX_PAIRS = 100_000
+
+
+class Sites:
+    """Names the first few sites, each with its latest text, and counts the others.
+
+    A site is counted once, however often it is added.
+
+    :param most: maximum number of sites to name.
+    """
+
+    def __init__(self, most: int = _LISTED) -> None:
+        self._most = most
+        self._texts: dict[str, str] = {}
+        self._others: set[int] = set()  # hashes
+
+    def add(self, site: str, text: str = "") -> None:
+        """Add a site, or replace its text."""
+        if site in self._texts or len(self._texts) < self._most:
+            self._texts[site] = text
+        elif len(self._others) < _MAX_SITES:
+            self._others.add(hash(site))
+
+    def __len__(self) -> int:
+        return len(self._texts) + len(self._others)
+
+    def __str__(self) -> str:
+        texts = [
+            f"{shorten(site)} ({shorten(text)})" if text else shorten(site)
+            for site, text in self._texts.items()
+        ]
+        more = f" and {len(self._others):,} more" if self._others else ""
+        return ", ".join(texts) + more
 
 
 class TopK:
@@ -96,44 +124,33 @@ class RuleCounts:
 
 
 class Summary:
-    """Logs events for each site, and a summary when the spider closes."""
+    """Collects what the stats don't contain, and formats it together with them."""
 
-    def __init__(self, crawler: Crawler, settings: Settings) -> None:
-        self._crawler = crawler
-        self._sites = SiteLog(crawler)
-        self._log = OriginLog(crawler, settings, self._sites)
+    def __init__(self) -> None:
         self._dropped = TopK()
         self._rules = RuleCounts()
-        crawler.signals.connect(self.refused, signals.request_disallowed)
-        crawler.signals.connect(self._closed, scrapy_signals.spider_closed)
+        self._causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
+        self._unreachable = Sites()
+        #: The sites for which an earlier copy was used, and why.
+        self.stale: Sites = Sites()
 
-    def refused(
-        self, decision: Decision, why: str, robots: OriginPolicy | None, line: int | None = None
-    ) -> None:
-        """Count and log a request that robots.txt disallows; see `signals.py`."""
-        site = decision.origin
-        if site is None or decision.reason is Reason.PAGE:
-            return
-        if robots is not None:
-            self._log.disallowed(decision, why, robots)
+    def disallowed(self, decision: Decision, site: str) -> None:
+        """Count a request that robots.txt disallows."""
         self._dropped.add(site)
         rule = decision.rule
-        if rule is not None or decision.reason is Reason.USE:
-            # A refused use has a text such as "robots.txt line 3: refuses search (...)".
-            text = why[why.find("refuses ") :] if rule is None else str(rule)
+        if rule is not None:
             local = "" if decision.override is None else f" local file {decision.override}"
-            number = line if rule is None else rule.line
-            place = f"{site}{local}" if number is None else f"{site}{local} line {number}"
-            self._rules.add(shorten(text), site, place)
+            self._rules.add(shorten(str(rule)), site, f"{site}{local} line {rule.line}")
 
-    def _closed(self, spider: Spider) -> None:
-        self._log.closed()
-        self._sites.close()
-        text = self.text(stats.of(self._crawler).get_stats(), self._log, spider.name)
-        if text is not None:
-            logger.info(text, extra={"spider": spider})
+    def concluded(self, origin: Origin, outcome: Outcome, cause: str) -> None:
+        """Count the cause of what now applies to an origin's pages."""
+        if outcome is Outcome.UNREACHABLE:
+            self._unreachable.add(str(origin), cause)
+        causes = self._causes[outcome]
+        is_known = cause in causes or len(causes) < _MAX_CAUSES
+        causes[cause if is_known else "other"] += 1
 
-    def text(self, counted: Mapping[str, Any], log: OriginLog, spider: str) -> str | None:
+    def text(self, counted: Mapping[str, Any], spider: str) -> str | None:
         """Return the summary, or `None` if there is nothing to report.
 
         :param counted: the crawl's stats.
@@ -142,7 +159,7 @@ class Summary:
         counts = Counter(counted)
         rules = self._rules.requests
         sections = (
-            ("sites: {}", _origins(counts, log)),
+            ("sites: {}", _origins(counts, self._causes)),
             ("requests: {}", _requests(counts)),
             ("dry run: {} of the disallowed requests were sent", counts[stats.DRY_RUN]),
             ("page rules: {}", _pages(counts)),
@@ -162,8 +179,8 @@ class Summary:
                 ),
             ),
             ("delays: {}", _delays(counts)),
-            ("unreachable: {}", _all_of(log.unreachable)),
-            ("stale: {}", _all_of(log.stale)),
+            ("unreachable: {}", self._unreachable),
+            ("stale: {}", self.stale),
         )
         lines = [line.format(value) for line, value in sections if value]
         return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
@@ -179,12 +196,12 @@ def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _origins(counts: Counter[str], log: OriginLog) -> str:
+def _origins(counts: Counter[str], causes: Mapping[Outcome, Counter[str]]) -> str:
     stale = counts[stats.ORIGINS_STALE]
     names = {
         Outcome.SUCCESSFUL: f"successful ({stale} stale)" if stale else "successful",
         **{
-            item: item.explained(_by_cause(log.causes[item]))
+            item: item.explained(_by_cause(causes[item]))
             for item in (Outcome.UNAVAILABLE, Outcome.UNREACHABLE)
         },
     }
@@ -236,12 +253,6 @@ def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
     error = f" (each count may be too low by up to {top.error:,})" if top.error else ""
     width = len(f"{rows[0][1]:,}")
     return "\n    ".join([f"{error}:", *(f"{count:>{width},}  {text}" for text, count in rows)])
-
-
-def _all_of(names: Names) -> str:
-    """Return the names with their texts, plus the number of names left out."""
-    more = f" and {names.more} more" if names.more else ""
-    return ", ".join(f"{name} ({shorten(text)})" for name, text in names.named.items()) + more
 
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:

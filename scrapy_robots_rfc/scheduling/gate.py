@@ -24,6 +24,7 @@ from weakref import WeakSet
 from scrapy import Request
 from scrapy.crawler import Crawler
 
+from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import is_closing, wake_engine
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService
@@ -294,20 +295,11 @@ class Gate:
         if is_closing(self._crawler):
             self.count_waiting()
 
-    # For logging.
-
-    def fetching(self) -> Iterator[tuple[Origin, int]]:
-        """Yield each origin whose queued requests are waiting for a fetch, and their number."""
-        for queued_origin in self.origins.values():
-            # Check the state first, because there may be many origins, but few are in this state.
-            if queued_origin.state is not State.FETCHING or queued_origin.origin is None:
-                continue
-            if queued_origin.size:
-                yield queued_origin.origin, queued_origin.size
-
-    def fetch_of(self, origin: Origin) -> PendingFetch | None:
-        """Return the fetch of an origin's robots.txt, or `None` if there is none."""
-        return None if self._service is None else self._service.pending.get(origin)
+    def close(self) -> None:
+        """Add the requests that are still waiting to the stats."""
+        self.count_waiting()
+        if self.waiting_at_close:
+            stats.of(self._crawler).inc_value(stats.UNDECIDED, self.waiting_at_close)
 
     def paced(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a turn, and their number."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.policy.access import Outcome
-from tests.support.crawling import crawl
+from tests.support.crawling import crawl, records
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from scrapy.crawler import Crawler
 
 
@@ -111,13 +113,25 @@ async def test_fetched(site: Site, other: Site) -> None:
 
 
 @ensureDeferred
-async def test_attempted(site: Site, other: Site) -> None:
-    """An attempt is signalled unless it is an ordinary success, which is the usual case."""
+async def test_attempted(site: Site, other: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """Each attempt is signalled, even if a handler fails."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
     other.replies["/robots.txt"] = Reply(404)
     heard = Heard(signals.robots_attempted)
-    await crawl([site.url("/a"), other.url("/a")], prepare=heard.prepare)
-    assert [str(sent["robots"].origin) for sent in heard.sent] == [other.url("")]
+
+    def fail(**_: object) -> None:
+        raise ValueError("mine")
+
+    def prepare(crawler: Crawler) -> None:
+        crawler.signals.connect(fail, signals.robots_attempted)
+        heard.prepare(crawler)
+
+    result = await crawl([site.url("/a"), other.url("/a")], prepare=prepare)
+    origins = {str(sent["robots"].origin) for sent in heard.sent}
+    assert origins == {site.url(""), other.url("")}
+    assert set(result.outcomes.values()) == {200}
+    failed = f"Cannot handle a signal for {site.url('/robots.txt')}; the crawl continues"
+    assert failed in records(caplog, logging.ERROR)
 
 
 @ensureDeferred

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from scrapy.settings import Settings
-
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
-from scrapy_robots_rfc.reporting.origin_log import OriginLog
-from scrapy_robots_rfc.reporting.site_log import SiteLog
 from scrapy_robots_rfc.reporting.summary import MAX_PAIRS, REMEMBERED, Summary
-from scrapy_robots_rfc.settings import read_settings
-from tests.support.crawling import Pages, make_crawler
-from tests.support.policies import fetch, policy
+from tests.support.policies import origin
 
 
 def disallowed(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:
@@ -22,38 +16,23 @@ def disallowed(origin: str, line: int | None = None, pattern: str = "/x") -> Dec
     return Decision(False, Reason.UNREACHABLE if rule is None else Reason.RULE, rule, "*", origin)
 
 
-def origin_log() -> OriginLog:
-    """Return an empty log of origins."""
-    crawler = make_crawler(Pages)
-    return OriginLog(crawler, read_settings(Settings()), SiteLog(crawler))
-
-
 class Counted(Summary):
     """A summary of decisions that a test makes up."""
 
-    def __init__(self) -> None:
-        super().__init__(make_crawler(Pages), read_settings(Settings()))
-
     def add(self, decision: Decision) -> None:
         """Count a decision."""
-        self.refused(decision, "", None)
+        assert decision.origin is not None
+        self.disallowed(decision, decision.origin)
 
-    def lines(
-        self, counted: dict[str, Any] | None = None, log: OriginLog | None = None
-    ) -> list[str]:
+    def lines(self, counted: dict[str, Any] | None = None) -> list[str]:
         """Return the lines below the heading."""
-        text = self.text(counted or {}, log or origin_log(), "shop")
+        text = self.text(counted or {}, "shop")
         return [] if text is None else text.splitlines()[1:]
-
-
-def failed(log: OriginLog, host: str, cause: str, outcome: Outcome = Outcome.UNREACHABLE) -> None:
-    """Record that an origin is unreachable or uses an earlier copy."""
-    log.attempted(policy(cause, host, outcome), fetch(host), None, ())
 
 
 def test_nothing_to_say_is_no_text() -> None:
     """A crawl without requests has no summary."""
-    assert Counted().text({"robotstxt/exempted": 3}, origin_log(), "shop") is None
+    assert Counted().text({"robotstxt/exempted": 3}, "shop") is None
 
 
 def test_rules_of_local_files_name_the_file() -> None:
@@ -114,12 +93,12 @@ def test_sites_of_a_rule_are_bounded() -> None:
 
 
 def test_failing_and_stale_sites_are_named() -> None:
-    """Ten sites are named with their last causes, and the others are counted."""
-    log = origin_log()
-    for number in range(12):
-        failed(log, f"{number:02}.example", "503")
-    failed(log, "s.example", "DownloadTimeoutError", Outcome.SUCCESSFUL)
-    unreachable, stale = Counted().lines(log=log)
+    """Ten sites are named with their last causes, and the others are counted once each."""
+    summary = Counted()
+    for number in [*range(12), *range(12)]:
+        summary.concluded(origin(f"{number:02}.example"), Outcome.UNREACHABLE, "503")
+    summary.stale.add("https://s.example", "DownloadTimeoutError")
+    unreachable, stale = summary.lines()
     assert unreachable.startswith("  unreachable: https://00.example (503), ")
     assert unreachable.endswith(", https://09.example (503) and 2 more")
     assert stale == "  stale: https://s.example (DownloadTimeoutError)"
@@ -127,10 +106,11 @@ def test_failing_and_stale_sites_are_named() -> None:
 
 def test_hostile_text_is_escaped_and_shortened() -> None:
     """Control characters in rules and causes are escaped, and long texts are shortened."""
-    summary, log = Counted(), origin_log()
+    summary = Counted()
     summary.add(disallowed("https://a.example", 1, "/\x1b[2J\u202e\r" + "y" * 10_000))
-    failed(log, "b.example", "bad\n\x1b]0;owned\x07" + "z" * 10_000)
-    lines = summary.lines({"robotstxt/origins/unreachable": 1}, log)
+    cause = "bad\n\x1b]0;owned\x07" + "z" * 10_000
+    summary.concluded(origin("b.example"), Outcome.UNREACHABLE, cause)
+    lines = summary.lines({"robotstxt/origins/unreachable": 1})
     assert len(lines) == 6
     assert all(line.isprintable() and len(line) < 200 for line in lines)
     assert "Disallow: /\\x1b[2J\\u202e\\ryyy" in lines[4]

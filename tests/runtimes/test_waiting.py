@@ -15,7 +15,7 @@ from scrapy import Request, signals
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from scrapy_robots_rfc.fetching.pending import TICK, max_fetches
-from scrapy_robots_rfc.middleware import progress
+from scrapy_robots_rfc.reporting import crawl_log
 from tests.support.crawling import Pages, crawl, records, short
 from tests.support.documents import block
 from tests.support.running import in_every_runtime
@@ -156,15 +156,15 @@ async def test_few_fetches_at_once() -> None:
 def open_when_logged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return an event that is set by the first line about requests waiting for robots.txt."""
     gate = threading.Event()
-    log = progress.logger.info
+    log = crawl_log.logger.info
 
     def info(text: str, *arguments: Any, **options: Any) -> None:
         log(text, *arguments, **options)
         if "for the robots.txt of" in text:
             gate.set()
 
-    monkeypatch.setattr(progress.logger, "info", info)
-    monkeypatch.setattr(progress, "MIN_WAIT", 0.01)
+    monkeypatch.setattr(crawl_log.logger, "info", info)
+    monkeypatch.setattr(crawl_log, "MIN_WAIT", 0.01)
     return gate
 
 

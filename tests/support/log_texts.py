@@ -24,7 +24,7 @@ LEVELS = {
 #: Our own methods that only log. Some take a level before the text.
 OWN_METHODS = frozenset({"_log", "_log_failure", "_log_once"})
 #: The closing summary consists of many lines, of which only the heading is in the documents.
-SUMMARY = "reporting/summary.py"
+SUMMARY = "summary"
 _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
 
 
@@ -40,7 +40,7 @@ def texts() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
-        if not name.startswith("commands/") and name != SUMMARY:
+        if not name.startswith("commands/"):
             for text, levels in _Module(path.read_text(encoding="utf-8"), name).texts():
                 found.setdefault(re.sub(r"(?:\.\.\.)+", "...", text), set()).update(levels)
     return found
@@ -64,6 +64,8 @@ class _Module:
     def _logged(self, call: ast.Call, scope: ast.AST) -> list[tuple[str, set[str]]]:
         """Return the texts that a call may log."""
         owner, _, method = ast.unparse(call.func).rpartition(".")
+        if call.args and ast.unparse(call.args[0]) == SUMMARY:
+            return []
         if owner == "logger" and method in LEVELS:
             return [(text, {LEVELS[method]}) for text in self._rendered(call.args[0], scope)]
         if (owner, method) in (("logger", "log"), ("", "log")):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
-from twisted.internet.defer import Deferred
 
-from scrapy_robots_rfc.reporting import site_log
-from scrapy_robots_rfc.reporting.site_log import SiteLog
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.reporting import crawl_log
+from scrapy_robots_rfc.reporting.crawl_log import CrawlLog
+from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import Pages, crawl, lines, make_crawler, records
+from tests.support.policies import fetch, policy
 from tests.support.site import Failing, Reply, robots
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.site import Asked, Site
 
-#: `SITES=300 pytest tests/reporting/test_site_log.py` shows a broad crawl.
+#: `SITES=300 pytest tests/reporting/test_crawl_log.py` shows a broad crawl.
 SITES = int(os.environ.get("SITES", "60"))
 PRIVATE = "User-agent: *\nDisallow: /private\n"
 
@@ -58,7 +61,7 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
     assert len(shown) <= 60
     of_kind = "robots.txt is unreachable, so nothing is allowed"
     [summed] = [line for line in records(caplog) if of_kind in line]
-    assert summed.startswith(f"{SITES // 10 - 3} more times: {of_kind} (http://")
+    assert summed.startswith(f"{SITES // 10 - 3} more sites: {of_kind} (http://")
     assert summed.endswith("); each is logged at DEBUG")
     assert sum("is unreachable (503), so nothing" in line for line in records(caplog)) == 3
     every = records(caplog, logging.DEBUG)
@@ -75,37 +78,49 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
     assert f"  {SITES // 2}  Disallow: /private ({SITES // 2} sites)" in "\n".join(shown)
 
 
-class Summed(logging.Handler):
-    """A handler with a Deferred that fires with the first summary line."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.line: Deferred[str] = Deferred()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Look at a record."""
-        if "is logged at DEBUG" in record.getMessage() and not self.line.called:
-            self.line.callback(record.getMessage())
-
-
 @ensureDeferred
-async def test_events_are_summed_up_from_time_to_time(caplog: pytest.LogCaptureFixture) -> None:
-    """Every LOGSTATS_INTERVAL, a line counts the events without lines of their own."""
-    caplog.set_level(logging.INFO)
-    handler = Summed()
-    logging.getLogger(site_log.__name__).addHandler(handler)
-    sites = SiteLog(make_crawler(Pages, {"LOGSTATS_INTERVAL": 0.05}))
+async def test_sites_are_counted_from_time_to_time(
+    proxy: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every LOGSTATS_INTERVAL, a line counts the sites without lines of their own."""
+    counted = threading.Event()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "web page, so everything is allowed (" in record.getMessage():
+                counted.set()
+
+    handler = Handler()
+    logging.getLogger(crawl_log.__name__).addHandler(handler)
+    page = Reply(body=b"<!doctype html><html><p>page</html>")
+    hosts = [f"http://{host}.example" for host in "abcd"]
+    proxy.replies = {f"{host}/robots.txt": page for host in hosts}
+    proxy.replies["http://last.example/robots.txt"] = Reply(gate=counted)
     try:
-        for host in "abcdebd":
-            sites.note(site_log.RECOVERED, host, host, "200")
-        line = await handler.line
+        await crawl([*hosts, "http://last.example"], {"LOGSTATS_INTERVAL": 0.05})
     finally:
-        logging.getLogger(site_log.__name__).removeHandler(handler)
-    assert line == (
-        "4 more times: robots.txt is reachable again (d, e, b, ...); each is logged at DEBUG"
+        logging.getLogger(crawl_log.__name__).removeHandler(handler)
+    assert counted.is_set()
+    assert sum("is a web page instead" in line for line in records(caplog, logging.INFO)) == 3
+
+
+def test_sites_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Several events of a site count once, and the first sites get a line in each interval."""
+    caplog.set_level(logging.INFO)
+    crawler = make_crawler(Pages)
+    log = CrawlLog(crawler, read_settings(crawler.settings))
+    for host in "abcdebddfggga":
+        log.attempted(policy("503", host, Outcome.SUCCESSFUL), fetch(host), None, ())
+    log.count_sites()
+    log.attempted(policy("503", "a", Outcome.SUCCESSFUL), fetch("a"), None, ())
+    log.count_sites()
+    lines = [
+        f"https://{host}/robots.txt is unreachable (503), so an earlier copy is used; the next"
+        for host in "abca"
+    ]
+    lines.insert(
+        3,
+        "4 more sites: robots.txt is unreachable, so an earlier copy is used (https://d,"
+        " https://e, https://f and 1 more); each is logged at DEBUG",
     )
-    sites.note(site_log.RECOVERED, "a", "a", "404")
-    sites.close()
-    shown = records(caplog, logging.INFO)
-    assert shown[:3] == [f"{host} is reachable again (200)" for host in "abc"]
-    assert sorted(shown[3:]) == [line, "a is reachable again (404)"]
+    assert [line.partition(" attempt is")[0] for line in records(caplog, logging.INFO)] == lines

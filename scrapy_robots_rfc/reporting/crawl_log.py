@@ -1,0 +1,477 @@
+"""Log what happens to robots.txt files and to the requests that need them.
+
+For each kind of event, the first few sites get their own log lines. Events at other sites are
+logged at DEBUG, and one line per LOGSTATS_INTERVAL says how many sites there were. So a broad crawl
+doesn't flood the log. `summary.py` is the end of the log.
+"""
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from scrapy import Spider, signals as scrapy_signals
+from scrapy.crawler import Crawler
+from scrapy.utils.datatypes import LocalCache
+
+from scrapy_robots_rfc import signals, stats
+from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.core.decision import Decision, Reason
+from scrapy_robots_rfc.core.text import join_items, pluralize
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.routes import is_route_failure
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.policy.access import Access, Local, Outcome
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.pacing import Bound
+from scrapy_robots_rfc.reporting.summary import Sites, Summary
+from scrapy_robots_rfc.settings import Settings
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+#: Number of sites that get their own log lines for each kind of event.
+FULL = 3
+#: Maximum number of sites named in a line that counts them.
+NAMED = 3
+#: Seconds between such lines if LOGSTATS_INTERVAL is 0.
+DEFAULT_INTERVAL = 60.0
+#: Seconds that requests may wait before the log says so.
+MIN_WAIT = 5.0
+
+# Maximum number of paced sites to check for the longest wait, so that a huge number of them doesn't
+# block the event loop.
+_MAX_PACED = 10_000
+
+# Maximum number of origins to remember. If there are more, some may be logged twice, and some that
+# are still being retried when the crawl ends may not be counted.
+_MAX_ORIGINS = 100_000
+
+# Maximum number of kinds of failures of the crawl itself to log.
+_MAX_FAILURES = 10
+
+
+class Kind(NamedTuple):
+    """A kind of event.
+
+    :param level: the log level.
+    :param text: the format string for a single event.
+    :param summed: a description of the event for lines that count sites.
+    """
+
+    level: int
+    text: str
+    summed: str
+
+
+RETRYING = Kind(
+    logging.INFO,
+    "%s is unreachable (%s) and will be retried after %s s while its pages wait. If every attempt"
+    " fails, the crawl gives up after about %s s (%s s at most), and %s",
+    "robots.txt is unreachable and will be retried",
+)
+GIVEN_UP = Kind(
+    logging.WARNING,
+    "%s is unreachable (%s), so nothing is allowed; the next attempt is in %s s",
+    "robots.txt is unreachable, so nothing is allowed",
+)
+ROUTE_FAILED = Kind(
+    logging.WARNING,
+    "%s is unreachable (%s), so nothing is allowed through this proxy or account; the next"
+    " attempt is in %s s",
+    "robots.txt is unreachable through a proxy or account, so nothing is allowed through it",
+)
+STALE = Kind(
+    logging.INFO,
+    "%s is unreachable (%s), so an earlier copy is used; the next attempt is in %s s",
+    "robots.txt is unreachable, so an earlier copy is used",
+)
+OPENED = Kind(
+    logging.WARNING,
+    "%s has been unreachable (%s) for longer than ROBOTS_UNREACHABLE_MAX_AGE, so"
+    " everything is allowed; the next attempt is in %s s",
+    "robots.txt has been unreachable for longer than ROBOTS_UNREACHABLE_MAX_AGE, so everything is"
+    " allowed",
+)
+RECOVERED = Kind(
+    logging.INFO,
+    "%s is reachable again (%s)",
+    "robots.txt is reachable again",
+)
+UNAVAILABLE = Kind(
+    logging.INFO,
+    "%s is unavailable (%s), so everything is allowed",
+    "robots.txt is unavailable because of its redirects, so everything is allowed",
+)
+TOO_LONG = Kind(
+    logging.INFO,
+    "%s is longer than ROBOTS_MAX_SIZE, so only its first %d bytes are read",
+    "robots.txt is longer than ROBOTS_MAX_SIZE",
+)
+WEB_PAGE = Kind(
+    logging.INFO,
+    "%s is a web page instead of a robots.txt file, so everything is allowed",
+    "robots.txt is a web page, so everything is allowed",
+)
+DISALLOWED = Kind(
+    logging.INFO,
+    "A page on %s is disallowed (%s); each dropped request is logged at DEBUG",
+    "a site disallows pages",
+)
+PACED = Kind(
+    logging.INFO,
+    "%s applies to %s, so its requests are spaced accordingly",
+    "a site requests a delay between requests",
+)
+PACED_LESS = Kind(
+    logging.INFO,
+    "%s for %s exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are only %g s apart",
+    "a site requests a longer delay than ROBOTS_CRAWL_DELAY_MAX",
+)
+
+# The effect on an origin's pages if its file could not be fetched, by outcome.
+_CONSEQUENCE = {
+    Outcome.SUCCESSFUL: "an earlier copy is used",
+    Outcome.UNREACHABLE: "nothing is allowed",
+    Outcome.LOCAL: "nothing is allowed",
+    Outcome.UNAVAILABLE: "everything is allowed",
+}
+# The event to log after the last attempt, by outcome.
+_GIVEN_UP = {
+    Outcome.SUCCESSFUL: STALE,
+    Outcome.UNREACHABLE: GIVEN_UP,
+    Outcome.UNAVAILABLE: OPENED,
+}
+
+
+@dataclass(slots=True)
+class _Events:
+    """The logging state for a kind of event.
+
+    :param first: sites with their own log lines, and True if one was logged since they were last
+        counted.
+    :param others: sites whose events were only logged at DEBUG since then.
+    """
+
+    first: dict[str, bool] = field(default_factory=dict)
+    others: Sites = field(default_factory=lambda: Sites(NAMED))
+
+
+class CrawlLog:
+    """Logs what happens to each site's robots.txt, which requests are waiting, and a summary."""
+
+    def __init__(self, crawler: Crawler, settings: Settings) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._runtime = Runtime()
+        self._timer: Cancellable | None = None
+        self._stats_interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        self._interval = self._stats_interval or DEFAULT_INTERVAL
+        self._next_count = self._next_waiting = 0.0
+        self._events: defaultdict[Kind, _Events] = defaultdict(_Events)
+        # Failures of the crawl itself by cause. The value is `None` once a failure has been logged.
+        self._local: dict[str, Local | None] = {}
+        # The cause for each origin that is being retried or whose route failed, if the origin
+        # isn't counted as unreachable yet.
+        self._retried: LocalCache[Origin, str] = LocalCache(_MAX_ORIGINS)
+        # Hashes of the (origin, kind of event) pairs that are only logged once.
+        self._logged: LocalCache[int, None] = LocalCache(_MAX_ORIGINS)
+        #: Collects what is logged when the spider closes.
+        self.summary: Summary = Summary()
+        for handler, signal in (
+            (self._opened, scrapy_signals.spider_opened),
+            (self.attempted, signals.robots_attempted),
+            (self.disallowed, signals.request_disallowed),
+            (self._paced, signals.site_paced),
+            (self._closed, scrapy_signals.spider_closed),
+        ):
+            crawler.signals.connect(handler, signal)
+
+    # Start and end of the crawl.
+
+    def _opened(self) -> None:
+        self._next_count = self._runtime.clock() + self._interval
+        self._tick()
+
+    def _tick(self) -> None:
+        """Log from time to time how many sites had events, and which requests are waiting."""
+        self._timer = self._runtime.call_later(min(MIN_WAIT, self._interval), self._tick)
+        now = self._runtime.clock()
+        if now >= self._next_count:
+            self._next_count = now + self._interval
+            self.count_sites()
+        if self._stats_interval > 0 and now >= self._next_waiting and self._log_waiting(now):
+            self._next_waiting = now + self._interval
+
+    def _closed(self, spider: Spider) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._log_undecided()
+        key = stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value)
+        for origin, cause in self._retried.items():
+            stats.of(self._crawler).inc_value(key)
+            self.summary.concluded(origin, Outcome.UNREACHABLE, cause)
+        self.count_sites()
+        summary = self.summary.text(stats.of(self._crawler).get_stats(), spider.name)
+        if summary is not None:
+            logger.info(summary, extra=self._extra())
+
+    # Events of sites.
+
+    def attempted(
+        self,
+        robots: OriginPolicy,
+        fetch: PendingFetch,
+        access: Access | None,
+        delays: Sequence[float],
+    ) -> None:
+        """Log the result of an attempt. After the last attempt, count the origin's outcome."""
+        of_route = is_route_failure(access)
+        is_unreachable = robots.validity.unreachable_since is not None
+        if isinstance(access, Local):
+            self._local_failure(robots, access)
+        elif delays:
+            self._retrying(robots, fetch, delays)
+        elif is_unreachable:
+            self._given_up(robots, fetch, of_route=of_route)
+        elif fetch.attempts or _was_unreachable(fetch):
+            self._note(RECOVERED, robots, robots.cause)
+        if robots.outcome is Outcome.UNREACHABLE and (delays or of_route):
+            if fetch.changes(robots.outcome):
+                self._retried[robots.origin] = robots.cause
+        elif not delays and not of_route:
+            self._concluded(robots, fetch)
+
+    def disallowed(self, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
+        """Count a disallowed request. Log an origin's first one, or a failure of the crawl itself.
+
+        A middleware that drops a robots.txt request may also drop the page requests, so this kind
+        of failure is only logged if it causes a page to be dropped.
+        """
+        if decision.origin is None or decision.reason is Reason.PAGE:
+            return
+        self.summary.disallowed(decision, decision.origin)
+        if robots is None:
+            return
+        if decision.reason is Reason.LOCAL and (access := self._local.get(_start(robots.cause))):
+            self._log_local_failure(robots, access)
+        # An unreachable robots.txt has already been logged.
+        if decision.reason is not Reason.UNREACHABLE:
+            self._note_once(DISALLOWED, robots, str(robots.origin), why)
+
+    def _retrying(self, robots: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
+        """Log the first failed attempt. The origin's pages wait until it has been retried."""
+        if fetch.last_validity is not None or _was_unreachable(fetch):
+            return
+        soonest = 1 + sum(delays)
+        latest = soonest + len(delays) * self._settings.timeout
+        max_age = self._settings.unreachable_max_age
+        outcome = robots.outcome
+        if outcome is Outcome.UNREACHABLE and max_age is not None and max_age <= soonest:
+            outcome = Outcome.UNAVAILABLE
+        times = (
+            join_items([_seconds(delay) for delay in delays]),
+            _seconds(soonest),
+            _seconds(latest),
+        )
+        self._note(RETRYING, robots, robots.cause, *times, _CONSEQUENCE[outcome])
+
+    def _given_up(self, robots: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
+        """Log the result after the last attempt has failed, unless the fetch changed nothing."""
+        if _was_unreachable(fetch) and not fetch.changes(robots.outcome):
+            return
+        kind = _GIVEN_UP[robots.outcome]
+        if of_route and kind is GIVEN_UP:
+            kind = ROUTE_FAILED
+        seconds = _seconds(robots.validity.fresh_until - self._runtime.clock())
+        self._note(kind, robots, robots.cause, seconds)
+
+    def _local_failure(self, robots: OriginPolicy, access: Local) -> None:
+        """Log a failure of the crawl itself once per kind, now or when a page is dropped."""
+        start = _start(access.cause)
+        if start in self._local or len(self._local) >= _MAX_FAILURES:
+            return
+        self._local[start] = access
+        if access.shortage or robots.outcome is not Outcome.LOCAL:
+            self._log_local_failure(robots, access)
+
+    def _log_local_failure(self, robots: OriginPolicy, access: Local) -> None:
+        self._local[_start(access.cause)] = None
+        text = (
+            "%s could not be requested because the crawl itself failed (%s), so %s until this is"
+            " fixed; %s"
+        )
+        arguments: tuple[str, ...] = (_CONSEQUENCE[robots.outcome], access.advice)
+        if access.shortage:
+            text = "%s cannot be requested now (%s), so its pages are waiting; %s"
+            arguments = arguments[1:]
+        logger.error(
+            text,
+            robots.origin.robots_url,
+            access.cause,
+            *arguments,
+            exc_info=access.error,
+            extra=self._extra(),
+        )
+
+    def _concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
+        """Count an origin's outcome, and log why its rules are missing or incomplete."""
+        self._retried.pop(robots.origin, None)
+        if fetch.changes(robots.outcome):
+            self.summary.concluded(robots.origin, robots.outcome, robots.cause)
+        before = fetch.validity_before
+        if robots.stale and (before is None or not before.stale):
+            self.summary.stale.add(str(robots.origin), robots.cause)
+        file = robots.file
+        max_size = self._settings.max_size
+        url = robots.origin.robots_url
+        # A 404 is expected, so only the other cause, a broken redirect, is logged.
+        is_lost = robots.outcome is Outcome.UNAVAILABLE and robots.cause != str(robots.status)
+        if is_lost and robots.validity.unreachable_since is None and robots.status is not None:
+            self._note_once(UNAVAILABLE, robots, url, robots.cause)
+        elif file is not None and file.size > max_size:
+            self._note_once(TOO_LONG, robots, url, max_size)
+        elif file is not None and file.robots is not None and file.robots.is_page:
+            self._note_once(WEB_PAGE, robots, url)
+
+    def _paced(self, robots: OriginPolicy, bound: Bound, interval: float) -> None:
+        """Log the delay that a site requests; see `signals.py`."""
+        origin = robots.origin
+        asked = robots.cited(bound.text)
+        if bound.seconds <= interval:
+            self._note_site(PACED, str(origin), asked, origin)
+        else:
+            self._note_site(PACED_LESS, str(origin), asked, origin, interval)
+
+    def _note(self, kind: Kind, robots: OriginPolicy, *arguments: object) -> None:
+        self._note_site(kind, str(robots.origin), robots.origin.robots_url, *arguments)
+
+    def _note_once(self, kind: Kind, robots: OriginPolicy, *arguments: object) -> None:
+        key = hash((robots.origin, kind.text))
+        if key not in self._logged:
+            self._logged[key] = None
+            self._note_site(kind, str(robots.origin), *arguments)
+
+    def _note_site(self, kind: Kind, site: str, *arguments: object) -> None:
+        """Log an event at its own level, or at DEBUG if there have been enough such lines."""
+        events = self._events[kind]
+        level = logging.DEBUG
+        if site not in events.first and len(events.first) >= FULL:
+            events.others.add(site)
+        elif not events.first.get(site):
+            events.first[site] = True
+            level = kind.level
+        logger.log(level, kind.text, *arguments, extra=self._extra())
+
+    def count_sites(self) -> None:
+        """Log how many sites had events that were only logged at DEBUG."""
+        for kind, events in self._events.items():
+            others = events.others
+            events.others = Sites(NAMED)
+            events.first = dict.fromkeys(events.first, False)
+            if len(others):
+                logger.log(
+                    kind.level,
+                    "%s: %s (%s); each is logged at DEBUG",
+                    pluralize(len(others), "more site"),
+                    kind.summed,
+                    others,
+                    extra=self._extra(),
+                )
+
+    # Waiting requests.
+
+    def _log_waiting(self, now: float) -> bool:
+        """Log which requests have been waiting for a while. Return True if there are any."""
+        middleware = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+        if middleware is None:
+            return False
+        has_logged_fetches = self._log_fetches(middleware, now)
+        return self._log_paced(middleware) or has_logged_fetches
+
+    def _log_fetches(self, middleware: RfcRobotsTxtMiddleware, now: float) -> bool:
+        """Log how many requests are waiting for a robots.txt, unless none has waited long.
+
+        :returns: True if a line was logged.
+        """
+        waiting = Counter[PendingFetch]()
+        for fetch in middleware.service.pending:
+            queued = middleware.gate.origins.get(fetch.origin)
+            waiting[fetch] = len(fetch.waiters) + (0 if queued is None else queued.size)
+        waiting = +waiting  # without those that no request is waiting for
+        oldest = min(waiting, key=lambda fetch: fetch.since, default=None)
+        if oldest is None or now - oldest.since < MIN_WAIT:
+            return False
+        self._log(
+            "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
+            pluralize(waiting.total(), "request"),
+            pluralize(len(waiting), "site"),
+            oldest.origin,
+            now - oldest.since,
+        )
+        return True
+
+    def _log_paced(self, middleware: RfcRobotsTxtMiddleware) -> bool:
+        """Log how many requests are waiting for a turn, and until when. Ignore short waits.
+
+        :returns: True if a line was logged.
+        """
+        # Count each site's requests in the middleware, and then those in the scheduler.
+        waiting = Counter(middleware.throttle.waiting.values())
+        for origin, queued in islice(middleware.gate.paced(), _MAX_PACED):
+            waiting[origin] += queued
+        interval = middleware.throttle.sites.interval
+        # A site sends one request per interval, so its last one has to wait this long.
+        seconds = {origin: count * interval(origin) for origin, count in waiting.items()}
+        slowest = max(seconds, key=seconds.__getitem__, default=None)
+        if slowest is None or seconds[slowest] < MIN_WAIT:
+            return False
+        self._log(
+            "%s waiting for their Crawl-delay or Request-rate; the last will start by %s"
+            " (slowest: %s, every %g s)",
+            pluralize(waiting.total(), "request"),
+            self._runtime.local_time_in(seconds[slowest]),
+            slowest,
+            interval(slowest),
+        )
+        return True
+
+    def _log_undecided(self) -> None:
+        """Log how many requests were still waiting when the spider closed."""
+        undecided = stats.of(self._crawler).get_value(stats.UNDECIDED)
+        if not undecided:
+            return
+        if self._crawler.settings["JOBDIR"]:
+            text = (
+                "When the spider closed, %s had not been sent yet. Those in JOBDIR will be checked"
+                " when the crawl resumes, and the others are dropped"
+            )
+        else:
+            text = (
+                "When the spider closed, %s had not been sent yet, so they are dropped like the"
+                " rest of the queue"
+            )
+        self._log(text, pluralize(undecided, "request"))
+
+    def _log(self, text: str, *arguments: object) -> None:
+        logger.info(text, *arguments, extra=self._extra())
+
+    def _extra(self) -> dict[str, object]:
+        return {"spider": self._crawler.spider}
+
+
+def _start(cause: str) -> str:
+    return cause.partition(":")[0]
+
+
+def _was_unreachable(fetch: PendingFetch) -> bool:
+    """Return True if the file was already unreachable before the fetch."""
+    before = fetch.validity_before
+    return before is not None and before.unreachable_since is not None
+
+
+def _seconds(number: float) -> str:
+    """Format seconds for a log line, rounding to whole seconds from 10 upwards."""
+    return f"{number:.0f}" if number >= 10 else f"{round(number, 2):g}"
