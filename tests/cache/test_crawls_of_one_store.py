@@ -17,8 +17,8 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Crawl, close_when, crawl, records
 from tests.support.entries import made
-from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import HANG, Reply, Site, robots
+from tests.support.stores import ONE_STORE, OneStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
 from scrapy_robots_rfc.cache.client import LEASE, LEASE_PATIENCE, RENEW_INTERVAL, CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits
-from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
+from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -13,8 +13,8 @@ from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import limits, made
-from tests.support.memory_store import MemoryStore
 from tests.support.running import under_the_reactor
+from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -9,8 +9,8 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed
 from tests.support.crawling import crawl
-from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Reply
+from tests.support.stores import ONE_STORE, OneStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, decode, encode
 from scrapy_robots_rfc.policy.access import Outcome, Validity
-from tests.support.cache_entries import FILE
+from tests.support.entries import FILE
 
 times = st.floats(-1e12, 1e12)
 headers = st.none() | st.binary(max_size=20).filter(

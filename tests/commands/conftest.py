@@ -12,11 +12,9 @@ from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import make_store
 from tests.support.browser import CHROMIUM, DRIVER, Browser
-from tests.support.command_copies import Done
-from tests.support.command_line import run
-from tests.support.command_stores import OneStore
-from tests.support.report_pages import made
-from tests.support.reports import crawl
+from tests.support.command_line import Done, run
+from tests.support.reports import crawl, made
+from tests.support.stores import NamedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,8 +42,8 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "redis":
         return str(request.getfixturevalue("redis_address"))
     if request.param == "own":
-        OneStore.places.clear()
-        return "tests.support.command_stores.OneStore"
+        NamedStore.places.clear()
+        return "tests.support.stores.NamedStore"
     return f"sqlite:///{tmp_path / 'robots.sqlite'}"
 
 

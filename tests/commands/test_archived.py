@@ -24,7 +24,7 @@ from tests.support.site import Reply, Site, redirect, robots as file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.command_copies import Done
+    from tests.support.command_line import Done
 
 FILE = "User-agent: *\nDisallow: /x\n"
 GROUPS = "User-agent: foobot\nDisallow: /x\n\nUser-agent: *\nAllow: /\n"

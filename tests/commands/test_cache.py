@@ -19,8 +19,7 @@ from scrapy_robots_rfc.cache.stores.opening import make_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.core.text import utc_text
-from tests.support.command_copies import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill
-from tests.support.command_line import run
+from tests.support.command_line import CLOSED, DAY, HOUR, MISSING, NOW, OPEN, fill, run
 from tests.support.entries import changed
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_robots_rfc.cache.stores.base import Store
-    from tests.support.command_copies import Done
+    from tests.support.command_line import Done
 
 
 def complaint(address: str, because: str) -> str:
@@ -151,7 +150,7 @@ def test_purge_of_all(robots: Callable[..., Done], store: Store, address: str) -
             "no store is configured; use --store ADDRESS, or set ROBOTS_CACHE",
         ),
         (
-            ("cache", "purge", "--store", "tests.support.command_stores.OneStore"),
+            ("cache", "purge", "--store", "tests.support.stores.NamedStore"),
             ": ls takes no URL, show takes one, and purge takes URLs or --all",
         ),
         (
@@ -174,7 +173,7 @@ def test_purge_of_all(robots: Callable[..., Done], store: Store, address: str) -
                 "show",
                 "http://a.example/",
                 "--store",
-                "tests.support.command_stores.Broken",
+                "tests.support.stores.Broken",
             ),
             "cannot be used: it failed (OSError: no route to redis://host at all)",
         ),

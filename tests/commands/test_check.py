@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.command_copies import Done
+    from tests.support.command_line import Done
 
 FILE = """User-agent: *
 Disallow: /

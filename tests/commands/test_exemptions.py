@@ -11,8 +11,7 @@ import scrapy
 
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.command_copies import DAY, OPEN
-from tests.support.command_line import run
+from tests.support.command_line import DAY, OPEN, run
 from tests.support.entries import changed
 from tests.support.site import Reply, Site, robots
 

@@ -12,7 +12,7 @@ from tests.support.command_line import run
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
-    from tests.support.command_copies import Done
+    from tests.support.command_line import Done
 
 GOOD = "User-agent: *\nDisallow: /x\n"
 NOTICE = GOOD + "Disallow: /x\n"

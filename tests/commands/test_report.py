@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.command_copies import Done
+    from tests.support.command_line import Done
 
     Report = Callable[..., Done]
     Sums = Callable[..., dict[str, Any]]

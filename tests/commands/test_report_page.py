@@ -10,8 +10,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.report_pages import ACTS, hostile, made
-from tests.support.reports import crawl, ended, record, site, unreachable
+from tests.support.reports import ACTS, crawl, ended, hostile, made, record, site, unreachable
 from tests.support.site import Site
 
 if TYPE_CHECKING:

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.command_copies import OPEN, fill
-from tests.support.command_line import TIMEOUT, start, stopped_while_printing, stopped_while_reading
+from tests.support.command_line import (
+    OPEN,
+    TIMEOUT,
+    fill,
+    start,
+    stopped_while_printing,
+    stopped_while_reading,
+)
 from tests.support.site import Site, robots as file
 
 if TYPE_CHECKING:

@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.command_copies import CLOSED, DAY, MISSING, NOW, OPEN, Done, fill
-from tests.support.command_line import COMMAND, TIMEOUT, environment, on_terminal, run
+from tests.support.command_line import (
+    CLOSED,
+    COMMAND,
+    DAY,
+    MISSING,
+    NOW,
+    OPEN,
+    TIMEOUT,
+    Done,
+    environment,
+    fill,
+    on_terminal,
+    run,
+)
 from tests.support.entries import changed
 from tests.support.reports import exported, record
 

@@ -35,7 +35,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import SCHEMES, Answers, Dialect, Scheme
 from scrapy_robots_rfc.settings import read_settings
-from tests.support.crawling import SETTINGS, crawl, lines, make_crawler, records
+from tests.support.crawling import SETTINGS, Linked, crawl, lines, make_crawler, records
 from tests.support.documents import (
     FENCE,
     ROOT,
@@ -49,7 +49,6 @@ from tests.support.documents import (
     rows,
     settings,
 )
-from tests.support.linked_crawls import Linked
 from tests.support.redis_server import RedisServer
 from tests.support.reports import read as read_records
 from tests.support.service_crawls import run

@@ -22,7 +22,7 @@ from scrapy_robots_rfc.fetching.pending import (
     PendingFetches,
     max_fetches,
 )
-from tests.support.policies import origin, policy
+from tests.support.entries import origin, policy
 from tests.support.running import under_the_reactor
 from tests.support.service_crawls import next_turn
 

@@ -19,9 +19,8 @@ from scrapy_robots_rfc.fetching.reader import LARGE, FileReader
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import crawl
-from tests.support.entries import made
+from tests.support.entries import made, origin
 from tests.support.hostile_files import LINES, hostile
-from tests.support.policies import origin
 from tests.support.running import under_the_reactor
 from tests.support.service_crawls import run
 from tests.support.site import Reply, Site, robots

@@ -25,8 +25,8 @@ from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import crawl, make_crawler, records
 from tests.support.service_crawls import run
-from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Site, redirect, robots
+from tests.support.stores import ONE_STORE, OneStore
 from tests.support.timed_site import DELAY, Clocked, gaps, urls
 
 if TYPE_CHECKING:

@@ -145,7 +145,7 @@ WRONG = {
 }
 STORE = """\
 from scrapy_robots_rfc.errors import StoreError
-from tests.support.memory_store import MemoryStore
+from tests.support.stores import MemoryStore
 
 class Broken(MemoryStore):
     def __init__(self):

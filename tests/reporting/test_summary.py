@@ -7,7 +7,7 @@ from typing import Any
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.summary import MAX_PAIRS, REMEMBERED, Summary
-from tests.support.policies import origin
+from tests.support.entries import origin
 
 
 def disallowed(origin: str, line: int | None = None, pattern: str = "/x") -> Decision:

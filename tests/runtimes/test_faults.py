@@ -15,8 +15,7 @@ from scrapy.http import Response, TextResponse
 from scrapy_robots_rfc import RobotsDisallowed
 from tests.runtimes.test_proxies import AfterASecond
 from tests.support.crawling import SETTINGS, Serial, crawl, records, short
-from tests.support.handlers import HANDLERS
-from tests.support.running import in_every_runtime
+from tests.support.running import HANDLERS, in_every_runtime
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:

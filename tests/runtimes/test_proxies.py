@@ -17,9 +17,8 @@ from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.scheduling.paced_sites import MIN_KNOWN_FOR
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Pages, Serial, crawl, records, short
-from tests.support.handlers import HANDLERS, PROXY_HANDLERS
 from tests.support.proxies import Proxy, dead
-from tests.support.running import in_every_runtime
+from tests.support.running import HANDLERS, PROXY_HANDLERS, in_every_runtime
 from tests.support.site import HANG, Failing, Reply, Site, robots
 from tests.support.timed_site import urls
 

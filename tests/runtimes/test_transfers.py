@@ -19,11 +19,10 @@ from scrapy_robots_rfc import RobotsTxt
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Pages, crawl, short
-from tests.support.handlers import HANDLERS
 from tests.support.hostile_files import hostile
-from tests.support.memory_store import MemoryStore
-from tests.support.running import in_every_runtime
+from tests.support.running import HANDLERS, in_every_runtime
 from tests.support.site import HANG, PAGE, Reply, Site, robots
+from tests.support.stores import MemoryStore
 from tests.support.timed_site import urls
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from scrapy import signals
 
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from tests.support.crawling import Crawl, at_once, close_when, crawl, records
-from tests.support.shared_stores import ONE_STORE, OneStore
 from tests.support.site import Reply
+from tests.support.stores import ONE_STORE, OneStore
 from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from tempfile import TemporaryFile
@@ -29,8 +30,10 @@ from scrapy.utils import log
 from scrapy.utils.defer import deferred_from_coro
 from twisted.python.log import PythonLoggingObserver
 
+from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.commands import common
-from tests.support.command_copies import Done
+from scrapy_robots_rfc.policy.access import Outcome
+from tests.support.entries import made
 from tests.support.example_project import ROOT
 
 if TYPE_CHECKING:
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer, WriteableBuffer
     from scrapy.settings import Settings
+
+    from scrapy_robots_rfc.cache.stores.base import Store
+
 
 TIMEOUT = 90  # seconds
 COMMAND = (sys.executable, "-m", "scrapy", "robots")
@@ -301,3 +307,48 @@ def _interruptible() -> Iterator[None]:
         raise AssertionError("the command did not handle Ctrl-C") from None
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """The exit code and the output of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the output."""
+        return self.out.splitlines()
+
+
+NOW = time.time()
+OPEN = made(
+    Outcome.SUCCESSFUL,
+    200,
+    "200",
+    NOW - 2 * HOUR,
+    NOW + 22 * HOUR,
+    confirmed=NOW - 2 * HOUR,
+    validators=Validators("http://a.example/robots.txt", b'"v1"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
+    body=b"User-agent: *\nDisallow: /x\n",
+)
+MISSING = made(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
+CLOSED = made(
+    Outcome.UNREACHABLE,
+    None,
+    "DownloadTimeoutError",
+    NOW - 60,
+    NOW + 240,
+    unreachable_since=NOW - DAY,
+)
+
+
+def fill(store: Store, **copies: CacheEntry) -> None:
+    """Put entries of hosts into a store."""
+    for host, copy in copies.items():
+        store.put(f"http://{host}.example", encode(copy), DAY)

@@ -15,7 +15,7 @@ from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import IntervalClock
 from scrapy_robots_rfc.scheduling.shared import SharedThrottle
-from tests.support.memory_store import MemoryStore
+from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from tests.support.serving import Served
+from tests.support.site import Served
 
 #: The HTML that Chromium shows for a text file.
 BROWSERS_VIEW = (

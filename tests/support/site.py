@@ -14,8 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from tests.support.serving import Served
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
@@ -91,6 +89,28 @@ PAGE = Reply(body=b"<p>page", headers=(("Content-Type", "text/html"),))
 MISSING = Reply(404, b"missing")
 #: Never answers.
 HANG = Reply(gate=threading.Event())
+
+
+class Served:
+    """A server that runs from `begin` to `end`, or to the end of a `with` block."""
+
+    server: ThreadingHTTPServer
+    thread: threading.Thread
+
+    def begin(self, server: ThreadingHTTPServer) -> None:
+        self.server = server
+        self.thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+        self.thread.start()
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.end()
 
 
 @dataclass

@@ -11,8 +11,8 @@ from redis import Redis
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support import own_store
-from tests.support.memory_store import MemoryStore
 from tests.support.own_store import FolderStore
+from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,7 @@ from scrapy_robots_rfc import PageRules, page_rules
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, page_of, unendorsed
-from tests.support.crawling import crawl, lines, records
-from tests.support.linked_crawls import AsyncLinked, Linked, Starts
+from tests.support.crawling import AsyncLinked, Linked, Starts, crawl, lines, records
 from tests.support.reports import read
 from tests.support.site import Reply, Site, robots
 

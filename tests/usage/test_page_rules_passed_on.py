@@ -12,8 +12,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse
 from scrapy.spidermiddlewares.httperror import HttpError
 
-from tests.support.crawling import Pages
-from tests.support.linked_crawls import Linked
+from tests.support.crawling import Linked, Pages
 from tests.usage.test_page_rules import META, counted, obeying, page, run
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from scrapy_robots_rfc.cache.stores.opening import make_store, open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
-from tests.support.memory_store import MemoryStore
 from tests.support.own_store import FolderStore
+from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,16 +1,20 @@
-"""A store in memory: the shortest implementation of the interface."""
+"""Stores in memory: the shortest implementation of the interface, shared and failing ones."""
 
 from __future__ import annotations
 
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from scrapy_robots_rfc.cache.stores.base import SharedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+
 
 #: Seconds until a worker asks again for a turn that is taken.
 _ASK_AGAIN = 0.05
@@ -120,3 +124,56 @@ class MemoryStore(SharedStore):
             now, turn = self._now(), self._turns.setdefault(key, _Turn())
             if turn.owner in (owner, None) or turn.until <= now:
                 turn.owner, turn.start = None, max(turn.start, now + interval)
+
+
+#: The setting that has every crawl use `OneStore.store`.
+ONE_STORE = {"ROBOTS_CACHE": "tests.support.stores.OneStore"}
+
+
+class OneStore(MemoryStore):
+    """One store for all crawls, until a test replaces it."""
+
+    store: ClassVar[OneStore]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        assert isinstance(cls.store, cls)
+        return cls.store
+
+
+class Failing(MemoryStore):
+    """A store that opens, and then fails in every call."""
+
+    def get(self, key: str) -> bytes | None:
+        raise OSError("the store is gone")
+
+    def put(self, key: str, value: bytes, seconds: float) -> None:
+        raise OSError("the store is gone")
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        raise OSError("the store is gone")
+
+    def release(self, key: str, owner: str) -> None:
+        raise OSError("the store is gone")
+
+
+class NamedStore(MemoryStore):
+    """A store whose instances share their values if their setting OWN_NAME is the same."""
+
+    places: dict[str, dict[str, tuple[bytes, float]]] = {}  # noqa: RUF012 - shared on purpose
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        store = cls()
+        store._values = cls.places.setdefault(crawler.settings.get("OWN_NAME", ""), {})
+        return store
+
+
+class Broken(MemoryStore):
+    """A store that has a key, and fails to return its value."""
+
+    def keys(self) -> Iterator[str]:
+        return iter(["http://a.example"])
+
+    def get(self, key: str) -> NoReturn:
+        raise OSError("no route to redis://me:secret@host\nat all")
