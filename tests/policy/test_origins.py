@@ -1,10 +1,22 @@
-"""Which URLs share a robots.txt (RFC 9309, 2.3)."""
+"""Origins of URLs (RFC 9309, 2.3), names of sites in settings, and URLs of sitemaps."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
+from scrapy import Request
 
-from scrapy_robots_rfc.policy.origins import Origin, other_reading, without_userinfo
+from scrapy_robots_rfc import RobotsTxt
+from scrapy_robots_rfc.policy.origins import (
+    SCHEMES,
+    Origin,
+    Scheme,
+    Site,
+    other_reading,
+    parse_origin,
+    sitemap_urls,
+    without_userinfo,
+)
 
 
 @pytest.mark.parametrize(
@@ -140,3 +152,182 @@ def test_the_path_that_an_ftp_server_gets(path: str, other: str | None) -> None:
     )
     assert other_reading("FTP://e.example//x") == "FTP://e.example/x"
     assert other_reading("http://e.example//x;y?z") is None
+
+
+def origin(url: str) -> Origin:
+    """Return the origin of a URL."""
+    found = Origin.of(url)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "covered", "others"),
+    [
+        (
+            "intranet.example",
+            [
+                "http://intranet.example/",
+                "https://intranet.example:8443/x",
+                "https://INTRANET.example./",
+            ],
+            ["http://www.intranet.example/", "http://myintranet.example/", "http://example/"],
+        ),
+        (
+            "*.staging.example",
+            ["http://a.staging.example/", "https://b.a.staging.example:81/"],
+            [
+                "http://staging.example/",
+                "http://astaging.example/",
+                "http://a.staging.example.org/",
+            ],
+        ),
+        (
+            "https://api.example:8443",
+            ["https://api.example:8443/x"],
+            ["http://api.example:8443/", "https://api.example/", "https://a.api.example:8443/"],
+        ),
+        (
+            "HTTPS://api.example/",
+            ["https://api.example/", "https://api.example:443/"],
+            ["http://api.example/", "https://api.example:8443/"],
+        ),
+        (
+            "api.example:80",
+            ["http://api.example/", "https://api.example:80/"],
+            ["https://api.example/"],
+        ),
+        (
+            "http://*.a.example:81",
+            ["http://b.a.example:81/"],
+            ["http://b.a.example/", "https://b.a.example:81/"],
+        ),
+        (" Bücher.example ", ["http://xn--bcher-kva.example/"], ["http://bucher.example/"]),
+        ("[::1]:81", ["http://[0:0::1]:81/"], ["http://[::1]/", "http://[::2]:81/"]),
+        ("127.0.0.1", ["http://127.0.0.1:5000/"], ["http://127.0.0.2/"]),
+    ],
+)
+def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) -> None:
+    """A host is meant on every port, `*.` means its subdomains, and an origin is one scheme and
+    port.
+    """
+    site = Site.of(name)
+    assert site.text == name.strip()
+    assert [site.covers(origin(url)) for url in covered] == [True] * len(covered)
+    assert [site.covers(origin(url)) for url in others] == [False] * len(others)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "*",
+        "*.",
+        "a.*.example",
+        "*a.example",
+        "*.*.example",
+        "sftp://a.example",
+        "//a.example",
+        "https://",
+        "https://a.example/path",
+        "https://a.example/?q",
+        "https://user@a.example",
+        "a.example:0",
+        "a.example:65536",
+        "a.example:http",
+        "a b.example",
+        "a.example\nb.example",
+        "*.[::1]",
+        "[::1",
+        "::1",
+        ".a.example",
+        "https://.a.example",
+        "a..example",
+        "*.127.0.0.1",
+    ],
+)
+def test_what_is_no_name(name: str) -> None:
+    """Ambiguous names, and names that cover every site, are not accepted."""
+    with pytest.raises(ValueError, match=r"^"):
+        Site.of(name)
+
+
+def test_named_origin_has_a_scheme_and_one_host() -> None:
+    """An origin has a scheme and one host; the port is optional."""
+    assert (
+        parse_origin("https://A.example")
+        == parse_origin("https://a.example:443/")
+        == Origin("https", "a.example", 443)
+    )
+    for name in ("a.example", "a.example:443", "https://*.a.example"):
+        with pytest.raises(ValueError, match=r"^"):
+            parse_origin(name)
+
+
+def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
+    """A file may name sitemaps on the web and in its own scheme."""
+    values = (
+        "/s.xml",
+        "gemini://b.example/s.xml",
+        "https://b.example/s.xml",
+        "ftp://b.example/s.xml",
+    )
+    found = sitemap_urls(values, "gemini://a.example/robots.txt")
+    assert found == [
+        "gemini://a.example/s.xml",
+        "gemini://b.example/s.xml",
+        "https://b.example/s.xml",
+    ]
+
+
+def test_scheme_that_a_user_added() -> None:
+    """A file with a scheme from ROBOTS_SCHEMES may name sitemaps in it, too."""
+    schemes = {**SCHEMES, "web": Scheme(8080)}
+    found = sitemap_urls(["/s.xml", "other://b.example/s.xml"], "web://a.example/r", schemes)
+    assert found == ["web://a.example/s.xml"]
+
+
+@pytest.mark.parametrize(
+    ("value", "url"),
+    [
+        ("https://b.example/s.xml", "https://b.example/s.xml"),
+        ("/s.xml", "http://a.example/s.xml"),
+        ("s.xml?a=b", "http://a.example/s.xml?a=b"),
+        ("//b.example/s.xml", "http://b.example/s.xml"),
+        ("file:///etc/passwd", None),
+        ("FILE:/etc/passwd", None),
+        ("data:text/xml,x", None),
+        ("s3://bucket/s.xml", None),
+        ("ftp://b.example/s.xml", None),
+        ("javascript:alert(1)", None),
+        (
+            "http://",
+            "http://a.example/robots.txt",
+        ),  # as Scrapy reads it; the filter of duplicates has it
+        ("http:///etc/passwd", "http://a.example/etc/passwd"),
+        ("http://[::1", None),
+        ("http://b.example:99999/", None),
+        ("http://b<c.example/", None),
+    ],
+)
+def test_relative_sitemaps_are_read_against_the_file(value: str, url: str | None) -> None:
+    """Relative URLs are resolved with the URL of the file. Only http and https are requested."""
+    values = RobotsTxt.parse(f"Sitemap: {value}\n".encode()).sitemaps
+    assert values == (value,)
+    found = sitemap_urls(values, "http://a.example/robots.txt")
+    assert found == ([] if url is None else [url])
+    assert all(Request(url).url for url in found)
+
+
+_PIECES = st.one_of(
+    st.sampled_from([b"http://", b"//", b"[", b"]", b":", b"@", b"\xff", b"%", b"\xc3\xa9."]),
+    st.binary(),
+)
+
+
+@given(st.lists(st.lists(_PIECES, max_size=6).map(b"".join), max_size=4))
+def test_hostile_values_give_requestable_urls(values: list[bytes]) -> None:
+    """Any value gives a list of URLs that can be requested."""
+    body = b"".join(b"Sitemap: " + value + b"\n" for value in values)
+    for url in sitemap_urls(RobotsTxt.parse(body).sitemaps, "http://a.example/robots.txt"):
+        assert Request(url).url.startswith(("http://", "https://"))

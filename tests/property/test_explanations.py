@@ -14,10 +14,19 @@ from scrapy_robots_rfc.core.lines import LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.plain_matcher import deciding_rule
-from tests.support.strategies import any_bodies, bodies, targets, token_lists
+from tests.support.strategies import (
+    RuleText,
+    any_bodies,
+    bodies,
+    body_for,
+    rules,
+    targets,
+    token_lists,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
 
 _KINDS = {LineKind.ALLOW: RuleKind.ALLOW, LineKind.DISALLOW: RuleKind.DISALLOW}
 _Groups = list[tuple[set[str], list[Rule]]]
@@ -143,3 +152,13 @@ def test_every_rule_can_decide(body: bytes, tokens: list[str]) -> None:
         decision = robots.decide("https://e.example" + target, tokens)
         assert (decision.reason is Reason.NO_GROUP) is (applying.token is None)
         assert decision.rule is None or decision.rule in rules
+
+
+@given(found=st.lists(rules, max_size=12), target=targets)
+def test_first_match_decides(found: list[RuleText], target: str) -> None:
+    """The explanation and the decision name the same rule."""
+    robots = RobotsTxt.parse(body_for(found))
+    decision = robots.decide(target, [])
+    matches = explain(robots, target, []).matches
+    if decision.reason is not Reason.ROBOTS_TXT:
+        assert decision.rule == (matches[0] if matches else None)

@@ -15,7 +15,7 @@ from scrapy_robots_rfc.reporting import crawl_log
 from scrapy_robots_rfc.reporting.crawl_log import CrawlLog
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import Pages, crawl, lines, make_crawler, records
-from tests.support.policies import fetch, policy
+from tests.support.entries import fetch, policy
 from tests.support.site import Failing, Reply, robots
 
 if TYPE_CHECKING:
