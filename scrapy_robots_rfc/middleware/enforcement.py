@@ -49,7 +49,7 @@ class Enforcement:
         self._errors: LocalCache[str | None, Exception] = LocalCache(_MAX_ERRORS)
         crawler.signals.connect(self._attempted, signals.robots_attempted)
 
-    def _attempted(self, robots: OriginPolicy, access: Access | None) -> None:
+    def _attempted(self, robots: OriginPolicy, access: Access | None, **_: object) -> None:
         """Keep the exception if the crawl itself failed."""
         if isinstance(access, Local) and access.error is not None:
             self._errors[str(robots.origin)] = access.error
