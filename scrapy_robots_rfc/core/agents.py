@@ -76,12 +76,6 @@ def names_in_line(value: str) -> tuple[str, str]:
     return _leading_token(name), name
 
 
-def line_keys(token: str, name: str) -> tuple[GroupKey, ...]:
-    """Return the keys that match a user-agent line with the given token and full name."""
-    keys = (GroupKey(token), GroupKey(name, whole=True))
-    return tuple(key for key in keys if key.text)
-
-
 def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     """Return the keys for finding a crawler's user-agent lines, in order of preference.
 

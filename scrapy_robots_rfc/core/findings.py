@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.agents import GroupKey, crawler_keys, line_keys, names_in_line
+from scrapy_robots_rfc.core.agents import GroupKey, crawler_keys, names_in_line
 from scrapy_robots_rfc.core.decision import Rule, RuleKind
 from scrapy_robots_rfc.core.gemini import deciding_tokens
 from scrapy_robots_rfc.core.lines import (
@@ -163,8 +163,9 @@ def keys_of(group: Group) -> tuple[GroupKey, ...]:
     """Return the keys that match a group."""
     keys: dict[GroupKey, None] = {}
     for value in group.tokens:
-        keys.update(dict.fromkeys(line_keys(*names_in_line(to_octets(value)))))
-    return tuple(keys)
+        token, name = names_in_line(to_octets(value))
+        keys |= {GroupKey(token): None, GroupKey(name, whole=True): None}
+    return tuple(key for key in keys if key.text)
 
 
 class Explanation(NamedTuple):

@@ -25,7 +25,6 @@ from scrapy_robots_rfc._runtime import CANCELLED
 from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.core.text import message_of
 from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError
-from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
 from scrapy_robots_rfc.fetching.routes import Routes
@@ -86,11 +85,19 @@ class Downloader:
     """Requests robots.txt files through a crawl's engine.
 
     :param settings: transfers are cut off after `max_size` decoded bytes.
+    :param on_answer: called with each request that was answered, or was cancelled after it was
+        sent.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, crawl: Crawl, routes: Routes) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: Settings,
+        routes: Routes,
+        on_answer: Callable[[Request], object],
+    ) -> None:
         self._crawler = crawler
-        self._crawl = crawl
+        self._on_answer = on_answer
         self._routes = routes
         # One byte past the limit, so that the parser can tell that the file was truncated.
         self._limit = settings.max_size + 1
@@ -209,7 +216,7 @@ class Downloader:
                 exchange.is_in_slot = False
             elif exchange.is_unanswered:
                 # It was sent, so the site's interval starts, but there may never be a response.
-                self._crawl.robots_txt_answered(current)
+                self._on_answer(current)
             raise
         finally:
             if take_back is not None:
@@ -332,7 +339,7 @@ class Downloader:
         exchange.is_unanswered = False
         exchange.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
-        self._crawl.robots_txt_answered(request)
+        self._on_answer(request)
 
     def _left(self, exchange: _Exchange, **_: object) -> None:
         """Handle a request that is no longer in the downloader."""

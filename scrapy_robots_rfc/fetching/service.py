@@ -7,6 +7,7 @@
 
 from collections.abc import Hashable
 from functools import partial
+from typing import Protocol
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -26,10 +27,10 @@ from scrapy_robots_rfc.cache.entry import (
 )
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.stores.opening import explain_store_errors, open_store
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.cookies import FetchCookies
-from scrapy_robots_rfc.fetching.crawl import Crawl
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -63,6 +64,22 @@ _SHORTAGE_PAUSES = 0.5, 15.0
 
 #: Maximum number of failed routes to remember.
 FAILED_ROUTES = 10_000
+
+
+class Crawl(Protocol):
+    """A crawl that needs robots.txt files."""
+
+    def default_agent(self) -> Agent:
+        """Return the agent for requests that don't name one. May raise any spider error."""
+
+    def known_for(self, origin: Origin) -> float:
+        """Return how many seconds after its fetch a file counts as known, even if it is stale."""
+
+    def robots_txt_answered(self, request: Request) -> None:
+        """Handle a robots.txt request that was answered, or was cancelled after it was sent."""
+
+    def policy_changed(self, robots: OriginPolicy) -> None:
+        """Handle an origin's new policy, which also paces later robots.txt requests."""
 
 
 class RobotsService:
@@ -100,7 +117,9 @@ class RobotsService:
         #: Finds the routes of requests.
         self.routes: Routes = Routes(crawler)
         #: Sends robots.txt requests.
-        self.download: Downloader = Downloader(crawler, settings, crawl, self.routes)
+        self.download: Downloader = Downloader(
+            crawler, settings, self.routes, crawl.robots_txt_answered
+        )
         #: The cached files of this crawl.
         self.memory: MemoryCache = MemoryCache(
             settings.cache_size,

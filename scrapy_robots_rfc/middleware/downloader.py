@@ -249,7 +249,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         parts = urlparse_cached(request)
         return self._origins(parts.scheme, parts.netloc)
 
-    # Called by `fetching/` (see `Crawl` there).
+    # Called by `fetching/` (see `Crawl` in `service.py`).
 
     def robots_txt_answered(self, request: Request) -> None:
         """Check the headers of a robots.txt request that was sent, and start its interval."""
