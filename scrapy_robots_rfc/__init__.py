@@ -4,7 +4,7 @@ The names in this module are the public API. They are imported lazily, so that i
 does not load the rest of the package, and `scrapy_robots_rfc.core` works without Scrapy.
 """
 
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `as` marks the names as public for type checkers
@@ -16,7 +16,10 @@ if TYPE_CHECKING:  # `as` marks the names as public for type checkers
         Rule as Rule,
         RuleKind as RuleKind,
     )
+    from scrapy_robots_rfc.core.response import robots_from_response as robots_from_response
     from scrapy_robots_rfc.core.robotstxt import RobotsTxt as RobotsTxt
+
+    __version__: str
     from scrapy_robots_rfc.errors import RobotsDisallowed as RobotsDisallowed
     from scrapy_robots_rfc.fetching.service import RobotsService as RobotsService
     from scrapy_robots_rfc.middleware.downloader import (
@@ -52,6 +55,7 @@ _MODULES = {
     "SharedStore": "cache.stores.base",
     "Store": "cache.stores.base",
     "page_rules": "usage.page_rules",
+    "robots_from_response": "core.response",
     "robots_service": "middleware.downloader",
     "scheduler_around": "scheduling.scheduler",
 }
@@ -61,6 +65,8 @@ __all__ = list(_MODULES)
 if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
 
     def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return metadata.version("scrapy-robots-rfc")
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -97,6 +97,7 @@ def test_crawl(
         "core.lint_groups",
         "core.lint_suggestions",
         "core.near_misses",
+        "core.response",
         "reporting.report",
         "reporting.archive",
         "cache.stores.sqlite",

@@ -55,6 +55,7 @@ OUTSIDE = (
     "core.lint_groups",
     "core.lint_suggestions",
     "core.near_misses",
+    "core.response",
     "fetching.ftp",
     "fetching.overrides",
     "scheduling.shared",

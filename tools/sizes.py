@@ -23,6 +23,7 @@ LEAVES = (
     "core/lint_groups.py",
     "core/lint_suggestions.py",
     "core/near_misses.py",
+    "core/response.py",
     "core/findings.py",
     "fetching/ftp.py",
     "fetching/overrides.py",

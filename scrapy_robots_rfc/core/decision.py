@@ -85,6 +85,10 @@ class Decision(NamedTuple):
     stale: bool = False
     override: str | None = None
 
+    def __bool__(self) -> bool:
+        """Return `allowed`, so that a script can write ``if robots.decide(url, agent):``."""
+        return self.allowed
+
 
 class Refusal(NamedTuple):
     """A human-readable reason for dropping a request or response.

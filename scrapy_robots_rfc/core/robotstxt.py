@@ -21,9 +21,18 @@ from scrapy_robots_rfc.core.groups import (
     records_in,
     sections_for,
 )
-from scrapy_robots_rfc.core.lines import Content, Record, as_text, content_of
-from scrapy_robots_rfc.core.percent import match_normal_url, request_target
+from scrapy_robots_rfc.core.lines import (
+    RULES,
+    Content,
+    LineKind,
+    Record,
+    as_text,
+    content_of,
+    read_line,
+)
+from scrapy_robots_rfc.core.percent import match_normal_url, request_target, to_octets
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
+from scrapy_robots_rfc.core.text import printable
 
 # Maximum number of crawlers and groups to cache per file, so that a crawl that rotates its
 # User-Agent does not run out of memory. An `lru_cache` for each file would use more memory.
@@ -32,20 +41,30 @@ _MAX_CACHED = 64
 # The start of an HTML or XML page: ` <html>`.
 _starts_with_markup = re.compile(rb"\s*<").match
 
+# Bytes and kinds of lines to show in `repr`.
+_MAX_SHOWN = 1000
+_SHOWN = (LineKind.USER_AGENT, *RULES)
+
+# The scheme of a URL, with or without an authority (RFC 3986, 3.1).
+_is_absolute = re.compile("[A-Za-z][A-Za-z0-9+.-]*:").match
+_is_url = re.compile("[A-Za-z][A-Za-z0-9+.-]*://").match
+
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
 
 class RobotsTxt:
     """An immutable robots.txt file (RFC 9309, 2.1, 2.2 and 2.5).
 
-    :param body: the file.
+    :param body: the file. A str is encoded as UTF-8.
     :param max_size: see `parse`.
     """
 
     #: The default maximum size in bytes, which is the lowest limit that RFC 9309, 2.5 permits.
     MAX_SIZE = 512_000
 
-    def __init__(self, body: bytes = b"", *, max_size: int = MAX_SIZE) -> None:
+    def __init__(self, body: bytes | str = b"", *, max_size: int = MAX_SIZE) -> None:
+        if isinstance(body, str):
+            body = body.encode("utf-8", "surrogatepass")
         #: The content of the file, up to the limit.
         self.content: Content = content_of(body, max_size)
         # These are computed lazily.
@@ -59,10 +78,10 @@ class RobotsTxt:
         self._policy_rules: list[tuple[str, str, Ruleset]] | None = None  # see `_rules_about_use`
 
     @classmethod
-    def parse(cls, body: bytes, *, max_size: int = MAX_SIZE) -> Self:
-        """Parse a file. This accepts any bytes and never raises.
+    def parse(cls, body: bytes | str, *, max_size: int = MAX_SIZE) -> Self:
+        """Parse a file. This accepts any bytes or text, and never raises.
 
-        :param body: the file.
+        :param body: the file. A str is encoded as UTF-8.
         :param max_size: the maximum size in bytes, at least 512,000 according to RFC 9309, 2.5.
             Anything after that is ignored.
         """
@@ -74,7 +93,10 @@ class RobotsTxt:
         :param url: an absolute URL, or a path and query. Percent-encoding is optional.
         :param tokens: product tokens in order of preference. The first one that has a group in the
             file is used, or else the ``*`` group. A str can be a token or a User-Agent header.
+        :raises ValueError: if `tokens` is a str, and the arguments seem to be in the wrong order.
         """
+        if type(tokens) is str:  # a crawl passes a tuple
+            _check_order(url, tokens)
         try:
             rules = self._rules[tokens]
         except (KeyError, TypeError):  # not cached yet, or a list
@@ -84,10 +106,19 @@ class RobotsTxt:
         match = match_normal_url(url) if type(url) is str else None  # most URLs are normal
         target = match[1] if match else request_target(url)
         pattern = rules.index.find(target)
-        decision = rules.decisions.get(pattern) or rules.cache_decision(pattern)
+        decision = rules.decisions.get(pattern)
+        if decision is None:
+            decision = rules.cache_decision(pattern)
         if not decision.allowed and target == ROBOTS_TXT:  # no rule can disallow the file itself
             return Decision(True, Reason.ROBOTS_TXT, None, rules.token)
         return decision
+
+    def __repr__(self) -> str:
+        """Show the user-agent lines and rules at the start of the file."""
+        lines = self.content.data[:_MAX_SHOWN].decode("latin-1").split("\n")
+        shown = [as_text(line).strip() for line in lines if read_line(line)[0] in _SHOWN]
+        more = " ..." if len(self.content.data) > _MAX_SHOWN else ""
+        return printable(f"<{type(self).__name__}: {', '.join(shown) or 'no rules'}{more}>")
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset:
         """Return the rules for the given tokens, which are cached."""
@@ -176,7 +207,9 @@ class RobotsTxt:
         target = request_target(url)
         for token, label, rules in self._rules_about_use():
             pattern = rules.index.find(target)
-            decision = rules.decisions.get(pattern) or rules.cache_decision(pattern)
+            decision = rules.decisions.get(pattern)
+            if decision is None:
+                decision = rules.cache_decision(pattern)
             source = f"User-agent: {token}"
             line = None
             if decision.rule is not None:  # otherwise, the use is allowed because no rule matches
@@ -232,6 +265,15 @@ class RobotsTxt:
         records = self.records_for(tokens, ["crawl-delay"])
         delays = (parse_delay(record.value) for record in records)
         return max((delay for delay in delays if delay is not None), default=None)
+
+
+def _check_order(url: str | bytes, agent: str) -> None:
+    """Raise ValueError if a URL and an agent seem to be in the order of `urllib.robotparser`."""
+    if _is_url(agent):
+        raise ValueError(f"the agent is a URL, {agent!r}; call decide(url, agent)")
+    start = to_octets(url)
+    if start[:1] != "/" and not _is_absolute(start):
+        raise ValueError(f"{url!r} is neither a URL nor a path; call decide(url, agent)")
 
 
 @lru_cache(maxsize=1024)
