@@ -31,6 +31,7 @@ from scrapy_robots_rfc.commands.report_sums import (
     Sums,
     largest,
 )
+from scrapy_robots_rfc.core.decision import Reason
 from scrapy_robots_rfc.core.text import pluralize, printable, utc_text
 
 #: Maximum number of rows in each list, for text output and for JSON and HTML.
@@ -146,7 +147,7 @@ def facts(sums: Sums, source: str) -> list[tuple[str, str]]:
 
 def _dropped(sums: Sums) -> str:
     """Return why the log's summary may have another number, or an empty string."""
-    pages, lost = sums.total.of_pages, sum(run.lost for run in sums.included)
+    pages, lost = sums.reasons[Reason.PAGE.value], sums.lost
     by_robots = f"{sums.total.requests - pages:,} because of robots.txt"
     by_pages = f", {pages:,} because of their pages" * bool(pages)
     missing = f"; {lost:,} more have no record (failed writes, or an item_filter)" * bool(lost)
@@ -197,7 +198,7 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
         "requests": total,
         "dry_run": sums.total.dry_run,
         "allowed": sums.allowed,
-        "lost": sum(run.lost for run in sums.included),
+        "lost": sums.lost,
         "first": sums.total.first,
         "last": sums.total.last,
         "run": sums.only,

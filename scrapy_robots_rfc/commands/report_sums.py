@@ -95,18 +95,21 @@ class Site:
     state: dict[str, Any] = field(default_factory=dict)
     files: dict[tuple[str | None, str | None], str | None] = field(default_factory=dict)
 
-    def note(self, fields: Mapping[str, Any]) -> None:
-        """Keep what a record says about the origin's robots.txt."""
+    def note(self, fields: Mapping[str, Any], reason: str) -> None:
+        """Keep what a record says about the origin's robots.txt.
+
+        The record of the origin, which the crawl writes at its end, also says why, and the delay.
+        """
+        if _text(fields, "outcome") is None:
+            return  # a rule of a page says nothing about robots.txt
         url = without_userinfo(_text(fields, "robots_url") or "") or None
         file = url, _text(fields, "digest")
         if any(file) and (file in self.files or len(self.files) < MAX_FILES):
             self.files[file] = _time(fields, "fetched")
         self.state["outcome"] = _text(fields, "outcome")
         self.state["status"] = whole_number(fields.get("status"))
-
-    def end(self, fields: Mapping[str, Any]) -> None:
-        """Keep what the record of the origin says, which the crawl writes at its end."""
-        self.state["why"] = without_passwords(_text(fields, "why") or NOT_GIVEN)
+        if reason == ORIGIN:
+            self.state["why"] = without_passwords(_text(fields, "why") or NOT_GIVEN)
         delay: Any = fields.get("crawl_delay")
         if type(delay) in (int, float) and 0 < delay < LONGEST_DELAY:
             self.state["crawl_delay"] = delay
@@ -116,7 +119,6 @@ class Site:
 class Run:
     """A single crawl. Several crawls may append to the same file.
 
-    :param of_pages: the number of requests that rules of pages dropped.
     :param allowed: the number of allowed requests, or `None` if it is not known.
     :param disallowed: the number of requests that robots.txt disallowed, as counted by the crawl.
     :param end: how the crawl ended, or `None` if that was not recorded.
@@ -129,15 +131,9 @@ class Run:
     last: str | None = None
     requests: int = 0
     dry_run: int = 0
-    of_pages: int = 0
     allowed: int | None = None
     disallowed: int = 0
     end: str | None = None
-
-    @property
-    def lost(self) -> int:
-        """The number of disallowed requests without a record."""
-        return max(0, self.disallowed - (self.requests - self.of_pages))
 
     @property
     def period(self) -> str:
@@ -199,6 +195,12 @@ class Sums:
         numbers = [run.allowed for run in self.included]
         return None if None in numbers else sum(filter(None, numbers))
 
+    @property
+    def lost(self) -> int:
+        """The number of requests that robots.txt disallowed and that have no record."""
+        recorded = self.total.requests - self.reasons[Reason.PAGE.value]
+        return max(0, sum(run.disallowed for run in self.included) - recorded)
+
     def read(self, file: BinaryIO) -> None:
         """Read a file and add its records."""
         for line in iter(partial(file.readline, LONGEST), b""):
@@ -226,7 +228,6 @@ class Sums:
         for one in [run, self.total] if is_included else [run]:
             one.note(_time(fields, "time"))
             one.requests += requests * is_dropped
-            one.of_pages += requests * (is_dropped and reason == Reason.PAGE.value)
             one.dry_run += requests * (is_dropped and fields.get("dry_run") is True)
         group = _group(fields, reason, rule)
         if is_included:
@@ -248,19 +249,20 @@ class Sums:
         """Add the record of an allowed request, or one of the last records of a crawl."""
         if group.reason == _EXEMPT:
             self.exempt[group.rule] += requests
-        elif group.reason == RUN:
+            return
+        if group.reason == RUN:
             # If the crawl dropped nothing, no other record contains these names.
             if not run.requests:
                 self.spiders[run.spider] += 0
                 self.agents[group.agent] += 0
-        elif group.reason == ORIGIN:
-            site = self._site(fields, group)
-            site.end(fields)
+            return
+        site = self.sites[group.origin]
+        site.note(fields, group.reason)
+        if group.reason == ORIGIN:
             # The run's allowed requests either have records, or they are counted here.
             counted = whole_number(fields.get("allowed_requests")) or 0
             site.allowed = (site.allowed or 0) + counted * (run.allowed is None)
         else:
-            site = self._site(fields, group)
             site.allowed = (site.allowed or 0) + requests
             if self.keeps_allowed:
                 self._keep(fields, self.allowed_groups[group], requests)
@@ -268,7 +270,8 @@ class Sums:
     def _add_dropped(
         self, fields: Mapping[str, Any], group: Group, run: Run, requests: int
     ) -> None:
-        site = self._site(fields, group)
+        site = self.sites[group.origin]
+        site.note(fields, group.reason)
         site.requests += requests
         if group.reason == Reason.USE.value and run.allowed:
             # If allowed requests are recorded, this one was, before its use was checked.
@@ -278,13 +281,6 @@ class Sums:
         self.agents[group.agent] += requests
         self.rules[group.rule or group.why or NOT_GIVEN] += requests
         self._keep(fields, self.groups[group], requests)
-
-    def _site(self, fields: Mapping[str, Any], group: Group) -> Site:
-        """Return the site of a record, after noting what the record says about its robots.txt."""
-        site = self.sites[group.origin]
-        if _text(fields, "outcome"):  # a rule of a page says nothing about robots.txt
-            site.note(fields)
-        return site
 
     def _keep(self, fields: Mapping[str, Any], kept: Requests, requests: int) -> None:
         """Count a group's requests, and keep the URL if there is room."""

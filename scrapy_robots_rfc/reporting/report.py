@@ -189,9 +189,8 @@ class Report:
         line: int | None,
     ) -> None:
         """Count a decision and write its record; see `signals.py`."""
-        policy = {} if robots is None else self._policy(robots)
         if robots is not None:
-            self._count(decision, robots, policy)
+            self._count(decision, robots)
         if decision.allowed and not self._lists_allowed:
             return
         rule = decision.rule
@@ -209,7 +208,7 @@ class Report:
             stale=decision.stale,
             dry_run=self._settings.dry_run and not decision.allowed,
             allowed=decision.allowed,
-            **policy,
+            **({} if robots is None else self._policy(robots)),
         )
         if self._write(record):
             self._stats.inc_value(_RECORDS)
@@ -231,11 +230,13 @@ class Report:
             return None
         return utc_text(self._runtime.date() + clock - self._runtime.clock())
 
-    def _count(self, decision: Decision, robots: OriginPolicy, policy: Mapping[str, Any]) -> None:
+    def _count(self, decision: Decision, robots: OriginPolicy) -> None:
         """Count a decision in the record of its origin."""
         record = self._origin(robots.origin)
-        why = robots.outcome.explained(robots.cause, stale=robots.stale)
-        record.update(policy, why=printable(why), stale=robots.stale)
+        state = robots.fetched, robots.outcome
+        if record.get("state") != state:  # only then, because this takes a while
+            why = printable(robots.outcome.explained(robots.cause, stale=robots.stale))
+            record.update(self._policy(robots), why=why, stale=robots.stale, state=state)
         record["allowed_requests" if decision.allowed else "disallowed_requests"] += 1
         if decision.reason is Reason.USE:  # this request was already counted as allowed
             record["allowed_requests"] -= 1
@@ -256,7 +257,8 @@ class Report:
     def _write_origin(self, origin: Origin) -> None:
         """Write an origin's record, and forget it."""
         record = self._origins.pop(origin)
-        if "outcome" in record and self._has_reasons:  # other fields do not identify the record
+        # Without a reason, other fields do not identify the record.
+        if record.pop("state", None) is not None and self._has_reasons:
             self._write(self._end(ORIGIN, origin=str(origin), **record))
 
     def _record(self, **fields: object) -> dict[str, Any]:
