@@ -5,11 +5,9 @@ that is waiting for a fetch continues when it ends, for whatever reason. The ste
 `service.py`.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from scrapy import Request
@@ -28,16 +26,13 @@ Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | N
 
 T = TypeVar("T")
 
-logger: logging.Logger = logging.getLogger(__name__)
-
 #: Maximum number of concurrent fetches. It is lower if there are few file descriptors or
 #: CONCURRENT_REQUESTS is small (see `max_fetches`).
 MAX_FETCHES = 256
 # Maximum number of concurrent fetches as a multiple of CONCURRENT_REQUESTS.
 _FETCHES_PER_REQUEST = 16
 
-# Every fourth free slot goes to an origin that was tried before. Otherwise new origins could keep
-# it waiting forever.
+# Every fourth room is for a further attempt.
 _RETRY_EVERY = 4
 
 #: Seconds between calls to `PendingFetches.tick`.
@@ -144,12 +139,16 @@ class PendingFetches:
         self._counted: set[PendingFetch] = set()
         # The fetches that are currently sending a request to their site.
         self._exchanging: set[PendingFetch] = set()
-        # Functions to call when there is room. One queue is for origins that haven't been tried
-        # yet, and the other is for further attempts.
-        self._new: deque[Callable[[], object]] = deque()
-        self._retries: deque[Callable[[], object]] = deque()
-        # Number of functions called so far. Every fourth one is from `_retries`.
-        self._admitted = 0
+        # Origins in line for their first fetch. `on_room` is called when there is room for one.
+        self._line: deque[Origin] = deque()
+        # Fetches in line for a further attempt.
+        self._retries: deque[tuple[PendingFetch, Waiter[None]]] = deque()
+        # Origins that left the line, but whose fetch has not started yet. Room is kept for them.
+        self._reserved: set[Origin] = set()
+        # Number of times that room was given so far. Every fourth time, it is for a retry.
+        self._rooms_given = 0
+        #: Wakes the first origin in line, or returns False if it no longer has requests.
+        self.on_room: Callable[[Origin], bool] = lambda _: False
 
     # Starting and ending fetches.
 
@@ -161,13 +160,14 @@ class PendingFetches:
         return iter(self._pending.values())
 
     def begin(self, origin: Origin, route: Hashable, source: Request | None = None) -> PendingFetch:
-        """Start a fetch, and count it even if that exceeds the maximum.
+        """Start a fetch, even if that exceeds the maximum.
 
         The scheduler checks `has_room` first. A spider that needs a file never waits for room.
         """
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self._pending[origin] = fetch
-        self._counted.add(fetch)
+        self._reserved.discard(origin)
+        self.take_room(fetch)
         fetch.task = self._runtime.spawn(self._run(fetch))
         return fetch
 
@@ -203,7 +203,7 @@ class PendingFetches:
 
     def cancel_all(self) -> None:
         """End all fetches without a policy, because the crawl is ending."""
-        self._new.clear()
+        self._line.clear()
         self._retries.clear()
         for fetch in list(self._pending.values()):
             if not fetch.has_ended:  # ending another fetch may have ended this one
@@ -213,58 +213,61 @@ class PendingFetches:
 
     # The maximum.
 
-    def has_room(self) -> bool:
-        """Return whether another fetch may start."""
-        return len(self._counted) < self._max
+    def has_room(self, origin: Origin) -> bool:
+        """Return whether a fetch may start for an origin."""
+        return origin in self._reserved or self._is_free()
 
-    def when_room(self, start: Callable[[], object]) -> None:
-        """Call a function when there is room. It will start an origin's first fetch."""
-        self._new.append(start)
+    def _is_free(self) -> bool:
+        return len(self._counted) + len(self._reserved) < self._max
+
+    def wait_in_line(self, origin: Origin) -> None:
+        """Put an origin last in line. `on_room` will be called for it."""
+        self._line.append(origin)
+
+    def take_room(self, fetch: PendingFetch) -> None:
+        """Count a fetch, even if that exceeds the maximum, because its request can't wait."""
+        if not fetch.has_ended:
+            self._counted.add(fetch)
 
     async def enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next attempt, then count the fetch again."""
         _raise_if_ended(fetch)
-        # Don't overtake others that are waiting for room.
-        if self.has_room() and not self._new and not self._retries:
+        if self._is_free():  # so there is no line
             self._counted.add(fetch)
             return
         entered: Waiter[None] = Waiter()
-        self._retries.append(partial(self._admit, fetch, entered))
+        self._retries.append((fetch, entered))
         await entered
 
-    def _admit(self, fetch: PendingFetch, entered: Waiter[None]) -> None:
-        """Let a fetch in `enter` continue. If it has ended, its task has been cancelled."""
-        if not fetch.has_ended:
-            self._counted.add(fetch)
-            entered.resolve(None)
-
     def leave(self, fetch: PendingFetch) -> None:
-        """Stop counting a fetch and start any that are waiting for a free slot."""
+        """Stop counting a fetch, and give its room to the next in line."""
         self._counted.discard(fetch)
-        # By now, an origin may no longer need its fetch, so `start` may not use the free slot.
-        # Continue until there is no more room, because nothing else starts the other fetches.
-        while self.has_room() and (self._new or self._retries):
-            start = self._next_queue().popleft()
-            try:
-                start()
-            except Exception:
-                logger.exception("Cannot start to fetch a robots.txt")
+        self._give_rooms()
 
-    def count_again(self, fetch: PendingFetch) -> None:
-        """Count a fetch again after `leave`, even if that exceeds the maximum.
+    def pass_on(self, origin: Origin) -> None:
+        """Give the room that is kept for an origin to the next in line, if it wasn't used."""
+        if origin in self._reserved:
+            self._reserved.remove(origin)
+            self._give_rooms()
 
-        Its request is already in the downloader and can't wait for room.
+    def _give_rooms(self) -> None:
+        """Let those in line start, as long as there is room.
+
+        First attempts come before further ones, but every fourth room is for a further one.
+        Otherwise new origins could keep these waiting forever.
         """
-        if not fetch.has_ended:
-            self._counted.add(fetch)
-
-    def _next_queue(self) -> deque[Callable[[], object]]:
-        """Return the queue to start from next, which is usually the one for new origins."""
-        self._admitted += 1
-        is_turn_of_retries = self._admitted % _RETRY_EVERY == 0
-        if is_turn_of_retries:
-            return self._retries or self._new
-        return self._new or self._retries
+        while self._is_free() and (self._line or self._retries):
+            self._rooms_given += 1
+            is_for_retry = bool(self._retries) and self._rooms_given % _RETRY_EVERY == 0
+            if self._line and not is_for_retry:
+                origin = self._line.popleft()
+                self._reserved.add(origin)
+                if not self.on_room(origin):
+                    self._reserved.discard(origin)
+            else:
+                fetch, entered = self._retries.popleft()
+                self.take_room(fetch)  # unless it has ended, because its task was cancelled
+                entered.resolve(None)
 
     # Timeouts.
 
@@ -309,7 +312,7 @@ class PendingFetches:
             self.cancel_all()
             return
         now = self._runtime.clock()
-        waiting_for_room = len(self._new) + len(self._retries)
+        waiting_for_room = len(self._line) + len(self._retries)
         for fetch in list(self._exchanging):
             if self._is_unsent(fetch):
                 fetch.timed_from = now

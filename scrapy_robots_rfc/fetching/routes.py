@@ -39,7 +39,7 @@ class Routes:
         """
         route = None if request is None else self._of(request)
         if route is not None:
-            self.are_used = True  # from now on, `RobotsService.is_known` has to consider routes
+            self.are_used = True  # from now on, `Gate.wait` has to consider routes
         return route
 
     def _of(self, request: Request) -> Route:

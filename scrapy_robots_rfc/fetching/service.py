@@ -164,10 +164,14 @@ class RobotsService:
 
         :raises RobotsUndecided: the spider was closed first.
         """
-        robots = self.cached(origin) or await self.fetch(origin).result()
-        if robots is None:
+        policy = self.cached(origin)
+        if policy is not None:
+            self._count(stats.CACHE_HITS)
+            return policy
+        policy = await self.fetch(origin).result()
+        if policy is None:
             raise undecided_error(origin)
-        return robots
+        return policy
 
     async def sitemaps(self, url: str) -> list[str]:
         """Return the sitemaps listed in the robots.txt for a URL, in order and without duplicates.
@@ -180,54 +184,23 @@ class RobotsService:
         robots = await self.robots(url)
         return sitemap_urls(robots.sitemaps, robots.origin.robots_url, self._settings.schemes)
 
-    def cached(self, origin: Origin) -> OriginPolicy | None:
-        """Return an origin's policy if its robots.txt is in memory and fresh, or `None`."""
-        robots = self.known(origin)
-        if robots is None or self._runtime.clock() >= robots.validity.fresh_until:
-            return None
-        return robots
-
-    def known(
-        self,
-        origin: Origin,
-        request: Request | None = None,
-        *,
-        stale_for: float = 0.0,
-        counted: bool = True,
-    ) -> OriginPolicy | None:
-        """Return an origin's policy, or `None` if its robots.txt has to be fetched first.
-
-        A file is known while it is fresh, and for `Crawl.known_for` seconds after its fetch.
+    def cached(self, origin: Origin, request: Request | None = None) -> OriginPolicy | None:
+        """Return an origin's policy if it is fresh, or `None` if robots.txt has to be fetched.
 
         :param request: the request to judge, because its route may have failed.
-        :param stale_for: accept a file that was known this many seconds ago.
-        :param counted: whether to count this lookup in the stats.
         """
         if self._sources:  # most crawls have none
             user_policy = self.user_policy_of(origin)
             if user_policy is not None:
                 return user_policy
-        time = self._runtime.clock() - stale_for
-        robots: OriginPolicy | None = self.memory.get(origin)
-        # While a policy for all routes is known, the request's route doesn't matter.
-        if robots is None or not robots.for_all_routes or self._is_expired(robots, time):
-            robots = self._policy_by_route(origin, robots, request)
-            if robots is None or self._is_expired(robots, time):
+        now = self._runtime.clock()
+        policy: OriginPolicy | None = self.memory.get(origin)
+        # While a policy for all routes is fresh, the request's route doesn't matter.
+        if policy is None or not policy.for_all_routes or now >= policy.validity.fresh_until:
+            policy = self._policy_by_route(origin, policy, request)
+            if policy is None or now >= policy.validity.fresh_until:
                 return None
-        if counted:
-            self._count(stats.CACHE_HITS)
-        return robots
-
-    def is_known(self, origin: Origin) -> bool:
-        """Return whether any request for an origin can be judged without a fetch."""
-        robots = self.known(origin, counted=False)
-        return robots is not None and (robots.for_all_routes or not self.routes.are_used)
-
-    def _is_expired(self, robots: OriginPolicy, time: float) -> bool:
-        """Return whether a policy isn't known anymore at the given time (see `known`)."""
-        if time < robots.validity.fresh_until:
-            return False
-        return time >= robots.fetched + self._crawl.known_for(robots.origin)
+        return policy
 
     def _policy_by_route(
         self, origin: Origin, robots: OriginPolicy | None, request: Request | None

@@ -51,9 +51,6 @@ _Result: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
 # Maximum number of authorities to cache origins for, so that not every request is parsed.
 _MAX_ORIGINS = 10_000
 
-#: Seconds during which a request that was handed out may still be judged using a stale file.
-STALE_FOR = 60.0
-
 
 class RfcRobotsTxtMiddleware(GateKeeper):
     """Downloader middleware that obeys robots.txt according to RFC 9309.
@@ -157,29 +154,20 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if origin is None or is_robots_txt:
             self._count(stats.ALLOWED)
             return None
-        robots = self.known(origin, request)
-        if robots is None:
+        policy = self.policy_for(origin, request)
+        if policy is None:
             return self._wait_for_file(request, origin)
-        return self._judge(request, robots)
+        self._count(stats.CACHE_HITS)
+        return self._judge(request, policy)
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
         """Drop a request because its robots.txt can't be fetched."""
         refusal = Refusal(f"{UNREACHABLE}{cause}")
         self.enforcement.drop(request, unreachable(origin), refusal, None)
 
-    def known(
-        self, origin: Origin, request: Request, *, counted: bool = True
-    ) -> OriginPolicy | None:
-        """Return the policy for a request, or `None` if the robots.txt has to be fetched first.
-
-        :param counted: whether to count this lookup in the stats.
-        """
-        robots = self.service.known(origin, request, counted=counted)
-        if robots is None and request in self.gate.handed_out:
-            # Its file was known when the scheduler handed it out, but has expired since then. Use
-            # it anyway, so that the request doesn't have to wait here.
-            robots = self.service.known(origin, request, counted=counted, stale_for=STALE_FOR)
-        return robots
+    def policy_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
+        """Return the policy for a request, or `None` if the robots.txt has to be fetched first."""
+        return self.gate.policy_of(request, origin) or self.service.cached(origin, request)
 
     def _pace_robots_txt(self, request: Request) -> _Result:
         """Let one of our robots.txt requests through when its site's turn comes."""
@@ -202,7 +190,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             await self.throttle.wait_for_turn(request, origin)
         finally:
             fetch.waits_for_turn = False
-            self.service.pending.count_again(fetch)
+            self.service.pending.take_room(fetch)
 
     def _judge(self, request: Request, robots: OriginPolicy) -> _Result:
         """Judge a request. If it is allowed, let it through when its site's turn comes."""
@@ -232,6 +220,11 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             await self.throttle.wait_for_turn(request, robots.origin)
         except RobotsUndecided as error:
             return self._return_or_fail(request, error)
+        newest: OriginPolicy | None = self.service.memory.get(robots.origin)
+        if newest is not None and newest.for_all_routes:
+            robots = newest
+            if not self.gate.is_usable(robots):
+                return await self._wait_for_file(request, robots.origin)
         return await _result_of(self._judge(request, robots))
 
     def _return_or_fail(self, request: Request, error: RobotsUndecided) -> Request:
@@ -259,10 +252,6 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def default_agent(self) -> Agent:
         """Return the agent for requests that don't name one."""
         return self.user_agents.default()
-
-    def known_for(self, origin: Origin) -> float:
-        """Return how many seconds after its fetch a file counts as known."""
-        return self.throttle.sites.known_for(origin)
 
     def policy_changed(self, robots: OriginPolicy) -> None:
         """Pace a site according to what its file requests for the crawl's own agent."""

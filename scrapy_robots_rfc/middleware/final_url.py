@@ -45,7 +45,7 @@ class Middleware(Protocol):
     process_request: Callable[[Request], Any]
     process_response: Callable[[Request, Response], Any]
 
-    def known(self, origin: Origin, request: Request) -> OriginPolicy | None:
+    def policy_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
         """Return the policy for a request, or `None` if its robots.txt has to be fetched."""
 
 
@@ -108,7 +108,8 @@ class FinalUrls:
         :raises IgnoreRequest: if the URL is disallowed, or its robots.txt doesn't arrive in time.
         """
         agent = self._middleware.user_agents.of(request)
-        robots = self._middleware.known(origin, request) or await self._fetch(origin, request)
+        policy = self._middleware.policy_for(origin, request)
+        robots = policy or await self._fetch(origin, request)
         if robots is None and is_closing(self._crawler):
             self._count(stats.UNDECIDED)
             raise undecided_error(origin)

@@ -273,6 +273,11 @@ class Validity(NamedTuple):
         return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
 
+#: Minimum seconds for which a result is fresh, even if the file must not be cached. Otherwise, each
+#: request would need a fetch of its own.
+MIN_FRESH = 1.0
+
+
 def validity_after(
     old: Validity | None,
     outcome: Outcome,
@@ -292,8 +297,8 @@ def validity_after(
         if fresh_for is not None:
             age = min(max(fresh_for, settings.cache_min_age), age)
         confirmed = now if outcome is Outcome.SUCCESSFUL else None
-        return Validity(outcome, now + age, confirmed)
-    next_fetch = now + settings.unreachable_ttl
+        return Validity(outcome, now + max(age, MIN_FRESH), confirmed)
+    next_fetch = now + max(settings.unreachable_ttl, MIN_FRESH)
     confirmed = None if old is None else old.confirmed
     since = None if old is None else old.unreachable_since
     if since is None:

@@ -4,7 +4,7 @@ robots.txt is a prerequisite: a request stays in the queue until its file is kno
 come. An origin with requests in the scheduler is in one of four states:
 
 - READY: the next request may be handed out.
-- NO_ROOM: we don't have the file yet, and MAX_FETCHES fetches are already in progress.
+- IN_LINE: we don't have the file yet, and MAX_FETCHES fetches are already in progress.
 - FETCHING: the file is being fetched, or a retry is scheduled.
 - PACED: the next request is waiting for its interval to pass, or for a response.
 
@@ -16,20 +16,24 @@ import enum
 import heapq
 from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeAlias
-from weakref import WeakSet
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._scrapy import is_closing, wake_engine
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
+
+#: Seconds, on top of the site's interval, for which a stale file may still decide about a request
+#: that was handed out with it.
+MAX_STALE = 60.0
 
 # Maximum number of parts that the queue checks in one call. The next call continues.
 MAX_LOOKS = 200
@@ -55,7 +59,7 @@ class State(enum.Enum):
     """The state of an origin with requests in the scheduler."""
 
     READY = "ready"
-    NO_ROOM = "no room"
+    IN_LINE = "in line"
     FETCHING = "fetching"
     PACED = "paced"
 
@@ -69,10 +73,10 @@ class QueuedOrigin:
     :param size: total number of requests in all parts.
     :param state: the state that `Gate.wait` found, or READY after the origin was woken.
     :param parked: the parts that are parked until the origin is woken.
-    :param just_fetched: True if no request has been handed out since the last fetch ended. The
-        next request for that route is handed out even if its file is not known. Otherwise, if the
+    :param fetched: the policy and the route of the last fetch, if no request has been handed out
+        since then. The next request for that route may be handed out with it. Otherwise, if the
         file is always evicted or stale before the turn comes, we would fetch it forever.
-    :param fetched_route: the route used by that fetch.
+    :param policy: the policy that `Gate.wait` found for the next request.
     """
 
     origin: Origin | None
@@ -80,8 +84,20 @@ class QueuedOrigin:
     size: int = 0
     state: State = State.READY
     parked: list[Part] = field(default_factory=list)
-    just_fetched: bool = False
-    fetched_route: Hashable = None
+    fetched: tuple[OriginPolicy | None, Hashable] | None = None
+    policy: OriginPolicy | None = None
+
+
+class HandedOut(NamedTuple):
+    """The policy that a request was handed out with.
+
+    :param policy: `None` if the request couldn't be read before.
+    :param route: the route that the policy is for, if it isn't for all routes.
+    """
+
+    origin: Origin
+    policy: OriginPolicy | None
+    route: Hashable
 
 
 class Gate:
@@ -109,6 +125,7 @@ class Gate:
         throttle.on_turn = self.wake
         if service is not None:
             service.pending.on_end = self.fetch_ended
+            service.pending.on_room = self._on_room
         self._clock = throttle.clock
         #: The origins with requests in the scheduler, and `None`.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
@@ -116,8 +133,8 @@ class Gate:
         #: to break ties, and the part.
         self.timed: list[tuple[float, int, Part]] = []
         self._numbers = count()
-        #: Requests that left the scheduler because their file was known.
-        self.handed_out: WeakSet[Request] = WeakSet()
+        #: Requests that left the scheduler, and what they will be judged by.
+        self.handed_out: WeakKeyDictionary[Request, HandedOut] = WeakKeyDictionary()
         #: Number of requests waiting when the crawl began to close, or `None` before that.
         self.waiting_at_close: int | None = None
 
@@ -158,8 +175,18 @@ class Gate:
         service = self._service
         if origin is None or service is None:  # robots.txt doesn't apply
             return 0.0
-        if queued_origin.state is State.NO_ROOM:  # `_on_room` will check it again
+        if queued_origin.state is State.IN_LINE:  # `_on_room` will wake it
             return None
+        try:
+            return self._wait(queued_origin, origin, service, peek)
+        finally:
+            # If no fetch was started, the origin doesn't need the room that was kept for it.
+            service.pending.pass_on(origin)
+
+    def _wait(
+        self, queued_origin: QueuedOrigin, origin: Origin, service: RobotsService, peek: Peek
+    ) -> float | None:
+        """Decide when a request to which robots.txt applies may be handed out."""
         if service.pending.get(origin) is not None:  # `fetch_ended` will wake it
             queued_origin.state = State.FETCHING
             return None
@@ -169,21 +196,13 @@ class Gate:
             queued_origin.state = State.PACED
             return seconds
         queued_origin.state = State.READY
-        if service.is_known(origin):
+        policy = queued_origin.policy = service.cached(origin)
+        if policy is not None and (policy.for_all_routes or not service.routes.are_used):
             return 0.0
-        return self._decide_without_file(queued_origin, peek, service, origin)
-
-    def _decide_without_file(
-        self, queued_origin: QueuedOrigin, peek: Peek, service: RobotsService, origin: Origin
-    ) -> float | None:
-        """Decide about an origin whose file is not known. Usually, start a fetch.
-
-        :returns: 0 if the next request can be handed out without a fetch, otherwise `None`.
-        """
         # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
-        if not queued_origin.just_fetched and not service.pending.has_room():
-            queued_origin.state = State.NO_ROOM
-            service.pending.when_room(partial(self._on_room, queued_origin, peek))
+        if queued_origin.fetched is None and not service.pending.has_room(origin):
+            queued_origin.state = State.IN_LINE
+            service.pending.wait_in_line(origin)
             return None
         request = peek()
         # A fetch without the request's proxy would reveal the crawler's own address. So let the
@@ -191,45 +210,76 @@ class Gate:
         # middleware.
         if request is None:
             return 0.0
-        # After each fetch, hand out one request for the same route, even if the file is already
-        # stale. Otherwise we might fetch it forever.
-        route = service.routes.of(request)
-        if queued_origin.just_fetched and route == queued_origin.fetched_route:
-            return 0.0
-        # `known` may return that the request's route has failed. Hand the request out, so that the
-        # middleware drops it.
-        if service.known(origin, request, counted=False) is not None:
+        queued_origin.policy = self._policy_for(queued_origin, request, service)
+        if queued_origin.policy is not None:
             return 0.0
         queued_origin.state = State.FETCHING
         service.fetch(origin, request)
         return None
 
-    def _on_room(self, queued_origin: QueuedOrigin, peek: Peek) -> None:
-        """Check an origin again now that there is room for its fetch."""
+    def _policy_for(
+        self, queued_origin: QueuedOrigin, request: Request, service: RobotsService
+    ) -> OriginPolicy | None:
+        """Return the policy of the last fetch or of a request's route, or `None` to fetch it."""
+        assert queued_origin.origin is not None
+        if queued_origin.fetched is not None:
+            policy, route = queued_origin.fetched
+            if (
+                policy is not None
+                and self.is_usable(policy)
+                and service.routes.of(request) == route
+            ):
+                return policy
+        return service.cached(queued_origin.origin, request)
+
+    def is_usable(self, policy: OriginPolicy) -> bool:
+        """Return whether a policy isn't too old for a request that was handed out with it."""
+        interval = self._throttle.sites.interval(policy.origin)
+        return self._clock() < policy.validity.fresh_until + MAX_STALE + interval
+
+    def _on_room(self, origin: Origin) -> bool:
+        """Wake an origin because there is room for its fetch, if it still has requests."""
+        queued_origin = self.origins.get(origin)
+        if queued_origin is None:
+            return False
         queued_origin.state = State.READY
-        is_woken_later = False
-        try:
-            is_woken_later = self.wait(queued_origin, peek) is None  # usually, it starts a fetch
-        finally:
-            # If it didn't start one, for instance because a request outside the scheduler needed
-            # the same file, or because of an error, nothing else would wake the origin.
-            if not is_woken_later:
-                self.wake(queued_origin.origin)
+        self.wake(origin)
+        return True
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin) -> None:
         """Record that a request is leaving the scheduler, and take its site's turn."""
-        if queued_origin.origin is None or self._service is None:
+        origin = queued_origin.origin
+        if origin is None or self._service is None:
             return
-        queued_origin.just_fetched = False
-        self.handed_out.add(request)
+        policy, queued_origin.policy, queued_origin.fetched = queued_origin.policy, None, None
+        is_for_route = policy is not None and not policy.for_all_routes
+        route = self._service.routes.of(request) if is_for_route else None
+        self.handed_out[request] = HandedOut(origin, policy, route)
         if self._throttle.sites:
-            self._throttle.take(request, queued_origin.origin)
+            self._throttle.take(request, origin)
+
+    def policy_of(self, request: Request, origin: Origin) -> OriginPolicy | None:
+        """Return the policy that a request was handed out with, or `None` if it doesn't apply.
+
+        A middleware may have changed the request's URL or route since, or have held it for long.
+        """
+        handed_out = self.handed_out.get(request)
+        if handed_out is None or self._service is None:
+            return None
+        policy = handed_out.policy
+        if policy is None or handed_out.origin != origin or not self.is_usable(policy):
+            return None
+        if not policy.for_all_routes and self._service.routes.of(request) != handed_out.route:
+            return None
+        return policy
 
     def forget(self, queued_origin: QueuedOrigin) -> None:
         """Forget an origin if it no longer has requests in the scheduler."""
-        is_in_line = queued_origin.state is State.NO_ROOM  # `_on_room` will be called with it
-        if queued_origin.origin is not None and not queued_origin.parts and not is_in_line:
-            self.origins.pop(queued_origin.origin, None)
+        origin = queued_origin.origin
+        if origin is not None and not queued_origin.parts:
+            self.origins.pop(origin, None)
+            if self._service is not None:
+                self._service.pending.pass_on(origin)
 
     # Parking and waking.
 
@@ -246,7 +296,7 @@ class Gate:
         """Unpark an origin's parts, because they may not have to wait any longer."""
         queued_origin = self.origins.get(origin)
         if queued_origin is not None:
-            if queued_origin.state is not State.NO_ROOM:  # otherwise, it stays in line for a fetch
+            if queued_origin.state is not State.IN_LINE:  # otherwise, it stays in line for a fetch
                 queued_origin.state = State.READY
             parked, queued_origin.parked = queued_origin.parked, []
             _unpark_all(parked)
@@ -277,10 +327,9 @@ class Gate:
             self.count_waiting()
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            # The state may even be NO_ROOM, if the fetch was for a request outside the scheduler.
+            # The state may even be IN_LINE, if the fetch was for a request outside the scheduler.
             queued_origin.state = State.READY
-            queued_origin.just_fetched = True
-            queued_origin.fetched_route = fetch.route
+            queued_origin.fetched = fetch.policy, fetch.route
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:
@@ -306,7 +355,7 @@ class Gate:
         for origin in self._throttle.sites:
             queued_origin = self.origins.get(origin)
             # A paced origin is PACED, or READY for a moment after it is woken.
-            if queued_origin is None or queued_origin.state in (State.FETCHING, State.NO_ROOM):
+            if queued_origin is None or queued_origin.state in (State.FETCHING, State.IN_LINE):
                 continue
             if queued_origin.size and self._throttle.sites.interval(origin):
                 yield origin, queued_origin.size

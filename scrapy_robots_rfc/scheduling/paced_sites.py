@@ -24,9 +24,6 @@ from scrapy_robots_rfc.signals import site_paced
 #: will have expired.
 REMEMBERED = 300.0
 
-#: Seconds after a fetch during which its file, or its local failure, counts as known.
-MIN_KNOWN_FOR = 1.0
-
 #: Number of sites that triggers the first cleanup of idle ones.
 FIRST_SWEEP = 1000
 
@@ -154,14 +151,6 @@ class PacedSites(dict[Origin, PacedSite]):
         """Return the largest interval an origin currently requests, in seconds, or 0 for none."""
         site = self.get(origin)
         return 0.0 if site is None else min(site.interval(self._utc()), self._max_interval)
-
-    def known_for(self, origin: Origin) -> float:
-        """Return how many seconds after its fetch a file counts as known, even if it is stale.
-
-        Otherwise, a file that becomes stale immediately would be fetched again for each request.
-        A fetch takes the site's turn, so the next request may have to wait for one interval.
-        """
-        return MIN_KNOWN_FOR + self.interval(origin)
 
     def _forget_idle(self) -> None:
         """Forget sites that have been idle for a while, if there are many sites."""

@@ -169,8 +169,7 @@ class RfcUseMiddleware:
             return
         service = self._robots.service
         # The file that allowed the request may have expired since.
-        robots = self._robots.known(origin, request, counted=False)
-        robots = robots or await service.get(origin)
+        robots = self._robots.policy_for(origin, request) or await service.get(origin)
         if robots.exempt is not None:
             return
         tokens = self._robots.user_agents.of(request).tokens

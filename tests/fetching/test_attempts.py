@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+    from scrapy_robots_rfc.policy.origins import Origin
     from tests.support.service_crawls import Clock
 
     Get = Callable[[PendingFetch], Coroutine[Any, Any, OriginPolicy]]
@@ -52,6 +52,13 @@ class Desk:
         self.gets: dict[str, Get] = {}
         self.fetches = PendingFetches(crawler, TIMEOUT, self.run, self.failed)
         self.fetches.on_end = self.ended.append
+        self.fetches.on_room = self.on_room
+
+    def on_room(self, site: Origin) -> bool:
+        """Start a fetch, unless the host says that it needs none."""
+        if not site.host.startswith(("gone", "known")):
+            self.begin(site.host)
+        return not site.host.startswith("gone")
 
     def failed(self, _: PendingFetch, error: Exception) -> OriginPolicy:
         return policy(f"failed: {type(error).__name__}")
@@ -143,7 +150,7 @@ async def test_end_of_the_crawl() -> None:
     fetches = [desk.begin(str(number)) for number in range(MAX)]
     await turns()
     fetches.append(desk.begin("not started"))
-    desk.fetches.when_room(lambda: desk.begin("next"))
+    desk.fetches.wait_in_line(origin("next"))
     desk.close()
     assert await causes(*fetches) == [None] * 3 * (MAX + 1)
     assert desk.ended == fetches
@@ -207,23 +214,23 @@ async def test_line(clock: Clock) -> None:
     for host in hosts:
         desk.begin(host)
     await turns()
-    assert not desk.fetches.has_room()
+    assert not desk.fetches.has_room(origin("b"))
     passes(desk, clock, CUT_AFTER)
     await turns()
     assert desk.asked == hosts  # no other origin waits for room
-    desk.fetches.when_room(lambda: desk.begin("b"))
+    desk.fetches.wait_in_line(origin("b"))
     passes(desk, clock, TICK)
     await turns()
     assert desk.asked == [*hosts, "b"]
     cut = next(host for host in hosts if desk.answers[host].called)
-    desk.fetches.when_room(lambda: desk.begin("c"))
+    desk.fetches.wait_in_line(origin("c"))
     desk.answers["b"].callback("value")
     await turns()
     assert desk.asked == [*hosts, "b", "c"]
     desk.answers["c"].callback("value")
     await turns()
     assert desk.asked == [*hosts, "b", "c", cut]
-    desk.fetches.when_room(lambda: None)
+    desk.fetches.wait_in_line(origin("other"))
     passes(desk, clock, TIMEOUT - TICK)
     assert not desk.fetches.get(origin(cut)).interruption  # type: ignore[union-attr]  # set by `begin`
     desk.close()
@@ -237,13 +244,17 @@ async def test_no_wake_up_is_lost() -> None:
     for number in range(MAX):
         desk.begin(str(number))
     await turns()
-    served: list[int] = []
     for number in range(2000):
-        desk.fetches.when_room(partial(served.append, number))
-    desk.fetches.when_room(lambda: desk.begin("last"))
+        desk.fetches.wait_in_line(origin(f"gone{number}"))
+    for number in range(2000):
+        desk.fetches.wait_in_line(origin(f"known{number}"))
+    desk.fetches.wait_in_line(origin("last"))
     desk.answers["0"].callback("value")
     await turns()
-    assert len(served) == 2000
+    for number in range(2000):  # in a crawl, the queue finds out that they need no fetch
+        assert desk.asked[-1] != "last"
+        desk.fetches.pass_on(origin(f"known{number}"))
+    await turns()
     assert desk.asked[-1] == "last"
     desk.close()
 

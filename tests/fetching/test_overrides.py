@@ -184,7 +184,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
             known.why(known.decide(site.url("/x")))
             == f"local file {local}: no rule of the group `*` matches"
         )
-        assert service.known(known.origin) is known
+        assert service.cached(known.origin) is known
         assert known.fetched == -math.inf  # no page waits after a fetch that never was
 
     def prepare(crawler: Crawler) -> None:
@@ -311,7 +311,7 @@ async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture
         before = values()
         for number in range(10_100):
             origin = Origin("http", f"{number}.below.example", 80)
-            known = service.known(origin)
+            known = service.cached(origin)
             assert known is not None
             assert known.exempt == "*.below.example"
         assert 9_000 < values() - before <= 10_000

@@ -195,7 +195,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
             assert known is not None
             assert known.outcome is Outcome.UNREACHABLE
             assert known.decide(site.url("/robots.txt")).allowed
-        assert [service.known(origin, request) is None for request in (*requests, None)] == [
+        assert [service.cached(origin, request) is None for request in (*requests, None)] == [
             True,
             False,
             False,
@@ -204,29 +204,24 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
         ]
         robots = await service.robots(page)
         assert robots.outcome is Outcome.SUCCESSFUL
-        assert [service.known(origin, request) for request in requests] == [robots] * 4
+        assert [service.cached(origin, request) for request in requests] == [robots] * 4
 
     await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
 
 
 @ensureDeferred
-async def test_stale_file_is_kept(site: Site, clock: Clock) -> None:
-    """A file that is stale at once is known for a second, or for longer if the caller says so."""
+async def test_file_that_is_stale_at_once(site: Site, clock: Clock) -> None:
+    """A file that must not be cached is fresh for a second."""
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-cache"),))
     origin = Origin("http", "127.0.0.1", site.port)
 
     async def script(service: RobotsService) -> None:
-        known = await service.fetch(origin).result()
-        assert known is not None
+        fetched = await service.fetch(origin).result()
+        assert fetched is not None
         clock.now += 0.9
+        assert service.cached(origin) is fetched
+        clock.now += 0.1
         assert service.cached(origin) is None
-        assert service.known(origin) is known
-        clock.now += 0.1
-        assert service.known(origin) is None
-        clock.now += 59.9
-        assert service.known(origin, stale_for=60) is known
-        clock.now += 0.1
-        assert service.known(origin, stale_for=60) is None
 
     await run(script, {"ROBOTS_CACHE_MIN_AGE": 0})
 
@@ -243,7 +238,7 @@ async def test_internal_error_is_a_local_failure(
         known = await service.fetch(origin).result()
         assert known is not None
         assert (known.outcome, "ZeroDivisionError" in known.cause) == (Outcome.LOCAL, True)
-        assert service.known(origin) is known
+        assert service.cached(origin) is known
 
     await run(script, requests=[site.url("/x"), site.url("/y")])
     logged = [record.getMessage() for record in caplog.records if record.exc_info]

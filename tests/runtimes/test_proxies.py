@@ -14,7 +14,7 @@ from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.scheduling.paced_sites import MIN_KNOWN_FOR
+from scrapy_robots_rfc.policy.access import MIN_FRESH
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Pages, Serial, crawl, records, short
 from tests.support.proxies import Proxy, dead
@@ -262,7 +262,7 @@ class AfterASecond(Serial):
     """Requests the next page when a file that is stale at once does not count as known any more."""
 
     async def parse(self, response: Any, **_: Any) -> AsyncIterator[Request]:
-        await Runtime().sleep(1.1 * MIN_KNOWN_FOR)
+        await Runtime().sleep(1.1 * MIN_FRESH)
         for request in super().parse(response):
             yield request
 

@@ -182,6 +182,8 @@ def test_inline_fetch_of_an_origin_without_room() -> None:
     assert request is not None
     assert request.url == "http://site2.example/0"
     files.end(first, gate)
+    assert queue.pop() is not None  # for the first site
+    assert queue.pop() is None
     assert [origin.host for origin in files.fetches] == ["site3.example"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from scrapy_robots_rfc.policy.origins import Scheme
 
 
+def policy_for(origin: Origin) -> Any:
+    """Return the parts of a policy that the gate uses."""
+    return SimpleNamespace(
+        origin=origin, for_all_routes=True, validity=SimpleNamespace(fresh_until=math.inf)
+    )
+
+
 class Files:
     """Stands for the service and its fetches: files come when the test ends their fetches.
 
@@ -32,33 +40,49 @@ class Files:
         self.most = most
         self.fetches: dict[Origin, PendingFetch] = {}
         self.pending = self
-        self.routes = SimpleNamespace(of=lambda request: request.meta.get("proxy"))
+        self.routes = SimpleNamespace(of=lambda request: request.meta.get("proxy"), are_used=False)
         self.started: list[tuple[Origin, Request | None]] = []
-        self.waiting: list[Callable[[], object]] = []
+        self.line: list[Origin] = []
+        self.reserved: set[Origin] = set()
+        self.on_room: Callable[[Origin], bool] = lambda _: False
 
-    def is_known(self, origin: Origin) -> bool:
-        """Return what the test says."""
-        return bool(self.has_file(origin))
-
-    def known(self, origin: Origin, _request: Request, *, counted: bool) -> object:
-        """Return a value if the file is known, as the test says."""
-        assert not counted
-        return True if self.is_known(origin) else None
+    def cached(self, origin: Origin, _request: Request | None = None) -> Any:
+        """Return a policy if the file is known, as the test says."""
+        return policy_for(origin) if self.has_file(origin) else None
 
     def get(self, origin: Origin) -> PendingFetch | None:
         """Return a fetch that was started."""
         return self.fetches.get(origin)
 
-    def has_room(self) -> bool:
+    def has_room(self, origin: Origin) -> bool:
         """Return whether another fetch may start."""
-        return len(self.fetches) < self.most
+        return origin in self.reserved or self.is_free()
 
-    def when_room(self, start: Callable[[], object]) -> None:
-        """Remember a function that waits for room."""
-        self.waiting.append(start)
+    def is_free(self) -> bool:
+        """Return whether there is room that is not reserved."""
+        return len(self.fetches) + len(self.reserved) < self.most
+
+    def wait_in_line(self, origin: Origin) -> None:
+        """Remember an origin that waits for room."""
+        self.line.append(origin)
+
+    def pass_on(self, origin: Origin) -> None:
+        """Give the room of an origin to the next one, unless it is used."""
+        if origin in self.reserved:
+            self.reserved.remove(origin)
+            self.give_rooms()
+
+    def give_rooms(self) -> None:
+        """Wake those who wait."""
+        while self.line and self.is_free():
+            origin = self.line.pop(0)
+            self.reserved.add(origin)
+            if not self.on_room(origin):
+                self.reserved.discard(origin)
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
         """Start a fetch."""
+        self.reserved.discard(origin)
         fetch = self.fetches[origin] = PendingFetch(origin, source=request)
         self.started.append((origin, request))
         return fetch
@@ -67,9 +91,9 @@ class Files:
         """End a fetch, as `PendingFetches` does."""
         fetch = self.fetches.pop(origin)
         fetch.has_ended = True
-        while self.waiting and self.has_room():
-            self.waiting.pop(0)()
+        fetch.policy = policy_for(origin)
         gate.fetch_ended(fetch)
+        self.give_rooms()
 
 
 class Sites(dict[Origin, None]):
