@@ -31,7 +31,7 @@ SOURCES = {
 TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.adapt"}
 
 #: The path of the class that coordinates turns between workers. It is loaded if they share a store.
-SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedThrottle"
+SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedTurns"
 #: The path of the class that checks the final URLs of pages. It is loaded if a third-party handler
 #: or middleware may follow redirects.
 FINAL_URLS = "scrapy_robots_rfc.middleware.final_url.FinalUrls"

@@ -6,7 +6,6 @@ Times of day are in UTC, and all other times are seconds on a monotonic clock.
 import enum
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import time
 from typing import NamedTuple
 
@@ -124,36 +123,3 @@ def pace_of_number(delay: object) -> Pace | None:
         return None
     seconds = float(delay) if delay < 1e300 else math.inf  # float() fails for very large integers
     return Pace((Bound(seconds, f"Crawl-delay {seconds:g} s"),))
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class IntervalClock:
-    """Tracks when the next request may be sent to a site.
-
-    We cannot tell exactly when a request reaches the server, so the interval starts when the
-    response begins to arrive.
-
-    :param last: the time when the last response began to arrive, or the last request failed.
-    :param outstanding: the requests that have been started but not answered yet.
-    """
-
-    last: float = -math.inf
-    outstanding: set[object] = field(default_factory=set)
-
-    def answered(self, request: object, now: float) -> None:
-        """Record that the response to a request has begun to arrive, or that the request failed."""
-        if request in self.outstanding:
-            self.outstanding.remove(request)
-            self.last = max(self.last, now)
-
-    def wait(self, interval: float, now: float) -> float | None:
-        """Return the number of seconds until the next request may start.
-
-        :param interval: the interval in seconds, or 0 if there is none.
-        :returns: `None` if that depends on a response that has not arrived yet.
-        """
-        if not interval:
-            return 0.0
-        if self.outstanding:
-            return None
-        return max(0.0, self.last + interval - now)

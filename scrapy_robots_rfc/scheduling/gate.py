@@ -234,7 +234,7 @@ class Gate:
 
     def is_usable(self, policy: OriginPolicy) -> bool:
         """Return whether a policy isn't too old for a request that was handed out with it."""
-        interval = self._throttle.sites.interval(policy.origin)
+        interval = self._throttle.interval(policy.origin)
         return self._clock() < policy.validity.fresh_until + MAX_STALE + interval
 
     def _on_room(self, origin: Origin) -> bool:
@@ -357,7 +357,7 @@ class Gate:
             # A paced origin is PACED, or READY for a moment after it is woken.
             if queued_origin is None or queued_origin.state in (State.FETCHING, State.IN_LINE):
                 continue
-            if queued_origin.size and self._throttle.sites.interval(origin):
+            if queued_origin.size and self._throttle.interval(origin):
                 yield origin, queued_origin.size
 
     def count_waiting(self) -> None:
@@ -369,10 +369,10 @@ class Gate:
             [queued.size for queued in self.origins.values() if queued.state is not ready]
         )
         # A response may have just woken a paced origin, so it is READY, but still has to wait.
-        sites = self._throttle.sites
-        for origin in sites:
+        for origin in self._throttle.sites:
             queued_origin = self.origins.get(origin)
-            if queued_origin and queued_origin.state is ready and sites.interval(origin):
+            is_ready = queued_origin is not None and queued_origin.state is ready
+            if queued_origin and is_ready and self._throttle.interval(origin):
                 self.waiting_at_close += queued_origin.size
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.paced_sites import OwnTurns
+from scrapy_robots_rfc.scheduling.paced_site import Turns
 
 #: Seconds until the turn of a dead worker expires. The interval is added, so that it is kept even
 #: if the worker sent a request just before it died.
@@ -16,7 +16,7 @@ TURN_TIMEOUT = 15.0
 EXTEND_EVERY = 5.0
 
 
-class SharedThrottle(OwnTurns):
+class SharedTurns(Turns):
     """One worker's turns at a site. All workers together keep the interval.
 
     While the store is failing, this crawl takes every turn and only spaces its own requests.
@@ -31,6 +31,7 @@ class SharedThrottle(OwnTurns):
         origin: Origin,
         on_turn: Callable[[], object],
     ) -> None:
+        super().__init__()
         self._store = store
         self._runtime = runtime
         self._origin = origin
@@ -55,9 +56,10 @@ class SharedThrottle(OwnTurns):
         return self._timer is not None
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start, or `None` if the store has to be asked."""
-        if not interval:
-            return 0.0
+        """Return the seconds until a request may start, or `None` if the crawl will be woken."""
+        seconds = super().wait(interval, now)
+        if seconds != 0 or not interval:  # including `None`
+            return seconds
         # Try to take a turn if the last known one, of any worker, has ended.
         if self._turn_ends <= now and self._take not in self._calls:
             self._forget_turn()
@@ -71,16 +73,19 @@ class SharedThrottle(OwnTurns):
 
     def start(self, request: object) -> None:
         """Use the turn granted by `wait` for a request."""
+        super().start(request)
         if self._has_turn:
             self._request = request
 
     def unused(self, request: object) -> None:
         """Pass the turn on to the next request, because this request was not sent."""
+        super().unused(request)
         if request is self._request:
             self._request = None
 
     def answered(self, request: object, interval: float, now: float) -> None:
         """End a request's turn, because its response is arriving or it ended without one."""
+        super().answered(request, interval, now)
         if request is self._request:
             self._interval_ends = max(self._interval_ends, now + interval)
             self._end_turn()

@@ -1,8 +1,16 @@
 """Throttle, which gives requests their turns so that each paced site's interval is kept.
 
 A turn is permission to send a request to a paced site. The queue takes a turn when it hands out a
-request (`take`). The middleware takes turns for other requests (`admit`, then `wait_for_turn`). A
-request keeps its turn until it is answered. Sites and intervals are in `paced_sites.py`.
+request (`take`). The middleware takes turns for other requests (`admit`, then `wait_for_turn`).
+Each turn ends in one of these ways:
+
+- The response begins to arrive, or the request fails: `answered` starts the interval.
+- The request won't be sent now, because it is dropped, or waits for its robots.txt: `release` lets
+  the next request have the turn.
+- The request has left the downloader without a signal, because another middleware answered,
+  replaced or dropped it, or its caller was cancelled: `_end_lost_turns` finds it.
+- A middleware holds the request while others wait for the turn: `_end_lost_turns` releases it after
+  `MAX_HELD` seconds.
 """
 
 import logging
@@ -21,11 +29,20 @@ from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.paced_sites import OwnTurns, PacedSite, PacedSites
+from scrapy_robots_rfc.policy.pacing import Bound
+from scrapy_robots_rfc.scheduling.paced_site import PacedSite, Turns
 from scrapy_robots_rfc.settings import Settings
+from scrapy_robots_rfc.signals import site_paced
 
 #: Seconds after which a middleware loses the turn of a request that it holds back.
 MAX_HELD = 30.0
+
+#: Seconds, on top of its interval, to remember a site without requests. By then its shared turns
+#: will have expired.
+REMEMBERED = 300.0
+
+#: Number of sites that triggers the first cleanup of idle ones.
+FIRST_SWEEP = 1000
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -45,14 +62,21 @@ class Throttle:
         settings: Settings | None,
         origin_of: Callable[[Request], Origin | None],
         runtime: Runtime,
-        share: Callable[[Origin, Callable[[], object]], OwnTurns] | None = None,
+        share: Callable[[Origin, Callable[[], object]], Turns] | None = None,
     ) -> None:
         self._crawler = crawler
+        self._settings = settings
+        # A maximum of 0 paces no site.
+        self._max_interval = 0.0 if settings is None else settings.crawl_delay_max
         self._origin_of = origin_of
         self._share = share
         self._runtime = runtime
         self.clock: Callable[[], float] = runtime.clock
-        self.sites: PacedSites = PacedSites(crawler, settings, runtime)
+        #: The paced sites.
+        self.sites: dict[Origin, PacedSite] = {}
+        self._sweep_at = FIRST_SWEEP
+        # Origins that were announced, as hashes to save memory, because there may be millions.
+        self._announced: set[int] = set()
         #: Called with an origin whose turn may have come.
         self.on_turn: Callable[[Origin], object] = lambda _: None
         # The requests that have a site's turn.
@@ -70,29 +94,75 @@ class Throttle:
 
     def note(self, robots: OriginPolicy, agent: Agent) -> None:
         """Pace a site according to what its robots.txt requests for an agent."""
-        is_new = robots.origin not in self.sites
-        site = self.sites.note(robots, agent)
-        if site is None:  # no interval is requested
+        settings = self._settings
+        pace = robots.pace(agent) if self._max_interval else None
+        bound = None if pace is None else pace.bound(self._runtime.utc())
+        # If the interval is so long that all pages are dropped, there is nothing to pace, except in
+        # a dry run, which fetches them.
+        if settings and bound and settings.forbids(bound) and not settings.dry_run:
+            pace = None
+        site = self.sites.get(robots.origin)
+        if site is None and pace is None:
             return
-        if is_new:
-            self._begin_to_pace(site)
+        if site is None:
+            site = self._begin_to_pace(robots.origin)
+        site.update(robots)  # replaces the paces of an earlier file before this one is added
+        if pace is not None:
+            site.paces[pace] = agent
+            self._announce(robots, bound)
         # The request for robots.txt may have had no turn, because the interval wasn't known. All
         # workers have to leave an interval after it, too.
-        site.turns.block_until(robots.fetched + self.sites.interval(site.origin))
+        site.turns.block_until(robots.fetched + self.interval(site.origin))
 
-    def _begin_to_pace(self, site: PacedSite) -> None:
-        """Set up a site's turns, and give them to its requests that are already being sent."""
+    def interval(self, origin: Origin) -> float:
+        """Return the largest interval an origin currently requests, in seconds, or 0 for none."""
+        site = self.sites.get(origin)
+        return 0.0 if site is None else min(site.interval(self._runtime.utc()), self._max_interval)
+
+    def _begin_to_pace(self, origin: Origin) -> PacedSite:
+        """Add a site, and give turns to its requests that are already being sent."""
         # Most crawls don't have paced sites, so only connect the signals for the first one.
-        if len(self.sites) == 1:
+        if not self.sites:
             connect = self._crawler.signals.connect
             connect(self._reached_downloader, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
             connect(self.answered, signals.request_left_downloader)
-        if self._share is not None:
-            site.turns = self._share(site.origin, partial(self._wake_site, site.origin))
+        self._forget_idle()
+        wake = partial(self._wake_site, origin)
+        turns = Turns() if self._share is None else self._share(origin, wake)
+        site = self.sites[origin] = PacedSite(origin, turns)
         for request in _scrapy.requests_in_downloader(self._crawler):
-            if self._origin_of(request) == site.origin:
+            if self._origin_of(request) == origin:
                 self._reached_downloader(request)
+        return site
+
+    def _forget_idle(self) -> None:
+        """Forget sites that have been idle for a while, if there are many sites."""
+        if len(self.sites) < self._sweep_at:
+            return
+        # A site is remembered until `REMEMBERED` seconds after the longest interval it may have.
+        cutoff = self.clock() - REMEMBERED - self._max_interval
+        for origin, site in list(self.sites.items()):
+            is_used = site.turns.outstanding or site.waiting_since is not None
+            if not is_used and site.turns.last <= cutoff:
+                del self.sites[origin]
+        # Each sweep checks all sites, so wait until their number has doubled.
+        self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
+
+    def _announce(self, robots: OriginPolicy, bound: Bound | None) -> None:
+        """Count a site and send `site_paced`, once per site, when its first bound applies.
+
+        :param bound: the current bound, or `None` if none applies at this time of day.
+        """
+        origin_hash = hash(robots.origin)
+        if bound is None or origin_hash in self._announced:
+            return
+        self._announced.add(origin_hash)
+        stats.of(self._crawler).inc_value(stats.CRAWL_DELAY_SITES)
+        interval = min(bound.seconds, self._max_interval)
+        self._crawler.signals.send_catch_log(
+            site_paced, robots=robots, bound=bound, interval=interval
+        )
 
     # Turns.
 
@@ -105,12 +175,10 @@ class Throttle:
         if site is None:
             return 0.0
         now = self.clock()
-        interval = self.sites.interval(origin)
-        seconds = site.clock.wait(interval, now)
+        interval = self.interval(origin)
+        seconds = site.turns.wait(interval, now)
         # The request that has the turn may have been dropped, so that no response will come.
-        if seconds is None and self._release_ended(site):
-            seconds = site.clock.wait(interval, now)
-        if seconds == 0:  # as far as this crawl is concerned, but other workers may have the turn
+        if seconds is None and self._end_lost_turns(site):
             seconds = site.turns.wait(interval, now)
         if seconds != 0 and site.waiting_since is None:
             site.waiting_since = now
@@ -139,12 +207,11 @@ class Throttle:
         """Return whether a request has a site's turn and the interval has not become longer."""
         if self._turns.get(request) is not site:
             return False
-        return site.clock.last + self.sites.interval(site.origin) <= self.clock()
+        return site.turns.last + self.interval(site.origin) <= self.clock()
 
     def _give_turn(self, request: Request, site: PacedSite) -> None:
         """Record that a request has a site's turn."""
         self._turns[request] = site
-        site.clock.outstanding.add(request)
         site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
@@ -155,7 +222,7 @@ class Throttle:
         # that was later, because the interval begins then. Subtract the user's own delay, because
         # the request would have waited that long anyway.
         delay = _scrapy.slot_delay(self._crawler, slot_of(request))
-        waited = self.clock() - max(site.waiting_since, site.clock.last) - delay
+        waited = self.clock() - max(site.waiting_since, site.turns.last) - delay
         site.waiting_since = None
         self._added_seconds += max(waited, 0.0)
         added = round(self._added_seconds, 3)
@@ -188,7 +255,6 @@ class Throttle:
         """Release a request's turn, if it has one, because it won't be sent now."""
         site = self._turns.pop(request, None)
         if site is not None:
-            site.clock.outstanding.discard(request)
             site.turns.unused(request)
             self._wake_site(site.origin)
 
@@ -196,9 +262,7 @@ class Throttle:
         """Start the interval, because the response is arriving or the request ended without one."""
         site = self._turns.pop(request, None)
         if site is not None:
-            now = self.clock()
-            site.turns.answered(request, self.sites.interval(site.origin), now)
-            site.clock.answered(request, now)
+            site.turns.answered(request, self.interval(site.origin), self.clock())
             self._wake_site(site.origin)
 
     def _reached_downloader(self, request: Request) -> None:
@@ -211,39 +275,29 @@ class Throttle:
         if request not in self._turns:
             self._give_turn(request, site)
 
-    def _release_ended(self, site: PacedSite | None = None) -> bool:
-        """Release the turns of requests that ended unsent, and return whether there were any.
+    def _end_lost_turns(self, site: PacedSite | None = None) -> bool:
+        """End the turns of requests that ended without a signal, or that a middleware holds back.
 
-        Another middleware may have answered, replaced or dropped them without sending a signal.
+        A middleware may hold a request until another one is answered, for example for a login page.
+        If that one is waiting for the turn of the first, neither would ever be sent.
 
         :param site: the site to check, or `None` for all sites.
+        :returns: whether there were any.
         """
-        ended = [
-            request
-            for request, request_site in self._turns.items()
-            if (site is None or site is request_site)
-            and not _scrapy.is_under_way(self._crawler, request)
-        ]
-        for request in ended:
-            if request in self._reached:  # its caller was cancelled, but Scrapy still sends it
-                self.answered(request)
-            else:
-                self.release(request)
-        return bool(ended)
-
-    def _release_held(self) -> None:
-        """Release the turns of requests that a middleware holds back while others wait for them.
-
-        The middleware may hold a request until another one is answered, for example for a login
-        page. If that one is waiting for the turn of the first, neither would ever be sent.
-        """
-        for request, site in list(self._turns.items()):
-            if request in self._reached:  # it has passed all middlewares, so it will be sent
+        count = len(self._turns)
+        for request, its_site in list(self._turns.items()):
+            if site is not None and site is not its_site:
                 continue
-            since = site.waiting_since
-            if since is not None and self.clock() - since >= MAX_HELD:
-                self._warn_of_held(site.origin)
+            will_be_sent = request in self._reached  # it has passed all middlewares
+            since = its_site.waiting_since
+            if not _scrapy.is_under_way(self._crawler, request):
+                # If its caller was cancelled, Scrapy still sends it.
+                end = self.answered if will_be_sent else self.release
+                end(request)
+            elif not will_be_sent and since is not None and self.clock() - since >= MAX_HELD:
+                self._warn_of_held(its_site.origin)
                 self.release(request)
+        return len(self._turns) < count
 
     def _warn_of_held(self, origin: Origin) -> None:
         """Warn, once per crawl, that an interval may not be kept."""
@@ -280,9 +334,8 @@ class Throttle:
         self._wake_crawl()
 
     def tick(self) -> None:
-        """Release the turns of finished requests, and stop all waits when the spider closes."""
-        self._release_ended()
-        self._release_held()
+        """End lost turns, and stop all waits when the spider closes."""
+        self._end_lost_turns()
         if self.waiting and _scrapy.is_closing(self._crawler):
             self._wake_crawl()
 

@@ -12,7 +12,6 @@ from scrapy_robots_rfc.core.extensions import VisitTime
 from scrapy_robots_rfc.policy.pacing import (
     KEYS,
     Bound,
-    IntervalClock,
     Pace,
     inside,
     pace_of,
@@ -161,18 +160,3 @@ def test_number_of_another_parser(number: object, seconds: float | None) -> None
     found = pace_of_number(number)
     bound = found.bound(NOON) if found else None
     assert (bound and bound.seconds) == seconds
-
-
-def test_request_waits_an_interval_from_the_last_answer() -> None:
-    """A request waits for the answer to the previous one, and for the interval after that answer
-    began.
-    """
-    turns = IntervalClock(last=10.0)
-    assert (turns.wait(5, 12.0), turns.wait(0, 12.0), turns.outstanding) == (3.0, 0, set())
-    turns.outstanding.add("a")
-    assert (turns.wait(5, 99.0), turns.outstanding) == (None, {"a"})
-    turns.answered("a", 100.0)
-    assert (turns.wait(5, 101.0), turns.wait(0, 101.0), turns.outstanding) == (4.0, 0, set())
-    turns.answered("a", 103.0)  # its end changes nothing
-    assert turns.wait(5, 105.0) == 0
-    assert IntervalClock().wait(1e9, 0.0) == 0

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from scrapy_robots_rfc.scheduling.paced_site import Turns
 from scrapy_robots_rfc.scheduling.shared import EXTEND_EVERY, TURN_TIMEOUT
 from tests.support.fleet import SITE, Worker, World
 
@@ -186,3 +187,19 @@ def test_end_of_the_crawl(world: World) -> None:
     assert [name for _, name in world.arrivals] == ["other"]
     world.run(3 * EXTEND_EVERY)
     assert worker.calls == ["take", "end"]
+
+
+def test_request_waits_an_interval_from_the_last_answer() -> None:
+    """A request waits for the answer to the previous one, and for the interval after that answer
+    began.
+    """
+    turns = Turns()
+    turns.last = 10.0
+    assert (turns.wait(5, 12.0), turns.wait(0, 12.0), turns.outstanding) == (3.0, 0, set())
+    turns.start("a")
+    assert (turns.wait(5, 99.0), turns.outstanding) == (None, {"a"})
+    turns.answered("a", 5, 100.0)
+    assert (turns.wait(5, 101.0), turns.wait(0, 101.0), turns.outstanding) == (4.0, 0, set())
+    turns.answered("a", 5, 103.0)  # its end changes nothing
+    assert turns.wait(5, 105.0) == 0
+    assert Turns().wait(1e9, 0.0) == 0

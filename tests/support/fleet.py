@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import IntervalClock
-from scrapy_robots_rfc.scheduling.shared import SharedThrottle
+from scrapy_robots_rfc.scheduling.shared import SharedTurns
 from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -82,8 +81,7 @@ class Worker(Runtime):
         self.interval, self.way, self.latency = interval, way, latency
         self.alive, self.works, self.left = True, True, 10**9
         self.calls: list[str] = []
-        self.own = IntervalClock()
-        self.turns = SharedThrottle(cast("CacheClient", self), self, SITE, self.go)
+        self.turns = SharedTurns(cast("CacheClient", self), self, SITE, self.go)
 
     # The interface of a runtime.
 
@@ -141,10 +139,7 @@ class Worker(Runtime):
         if not self.alive or not self.left:
             return
         now = self.world.now
-        seconds = self.own.wait(self.interval, now)
-        if seconds is None:
-            return
-        turn = seconds or self.turns.wait(self.interval, now)
+        turn = self.turns.wait(self.interval, now)
         if turn is None:
             return
         if turn:
@@ -155,13 +150,11 @@ class Worker(Runtime):
     def send(self) -> None:
         request = object()
         self.left -= 1
-        self.own.outstanding.add(request)
         self.turns.start(request)
         self.world.later(self.way, lambda: self.world.arrivals.append((self.world.now, self.name)))
         self.call_later(2 * self.way, lambda: self._answered(request))
 
     def _answered(self, request: object) -> None:
-        self.own.answered(request, self.world.now)
         self.turns.answered(request, self.interval, self.world.now)
         self.go()
 

@@ -96,14 +96,6 @@ class Files:
         self.give_rooms()
 
 
-class Sites(dict[Origin, None]):
-    """Stands for the paced sites."""
-
-    def interval(self, _: Origin) -> float:
-        """Return the interval of a site."""
-        return 1.0
-
-
 class Turns:
     """Stands for the throttle, on a clock that the test sets.
 
@@ -113,13 +105,17 @@ class Turns:
     def __init__(self, due: Callable[[Origin], float | None] | None = None) -> None:
         self.now = 0.0
         self.due: Callable[[Origin], float | None] = due or (lambda _: 0.0)
-        self.sites = Sites({} if due is None else {Origin("https", "paced.example", 443): None})
+        self.sites = {} if due is None else {Origin("https", "paced.example", 443): None}
         self.taken: list[Origin] = []
         self.on_turn: Callable[[Origin], object] = lambda _: None
 
     def clock(self) -> float:
         """Return the time."""
         return self.now
+
+    def interval(self, origin: Origin) -> float:
+        """Return the interval of a site."""
+        return 1.0 if origin in self.sites else 0.0
 
     def wake_in(self, seconds: float) -> None:
         """Do nothing: the test asks again by itself."""

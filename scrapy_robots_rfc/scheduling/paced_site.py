@@ -1,0 +1,108 @@
+"""PacedSite, a site that requests an interval between requests, and its turns in this crawl.
+
+`policy/pacing.py` reads intervals from robots.txt files. `throttle.py` enforces them.
+"""
+
+import math
+from dataclasses import dataclass, field
+from datetime import time
+
+from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.policy.pacing import Pace
+
+
+class Turns:
+    """The turns that this crawl takes at a site. See `shared.py` for turns shared by workers.
+
+    We cannot tell exactly when a request reaches the server, so the interval starts when its
+    response begins to arrive.
+    """
+
+    def __init__(self) -> None:
+        #: When the last response began to arrive, or the last request failed.
+        self.last: float = -math.inf
+        #: The requests that have a turn.
+        self.outstanding: set[object] = set()
+
+    def wait(self, interval: float, now: float) -> float | None:
+        """Return the seconds until a request may start, or `None` if the crawl will be woken.
+
+        :param interval: seconds to leave after the previous request, or 0 for none.
+        """
+        if not interval:
+            return 0.0
+        if self.outstanding:
+            return None
+        return max(0.0, self.last + interval - now)
+
+    def start(self, request: object) -> None:
+        """Use the turn granted by `wait` for a request."""
+        self.outstanding.add(request)
+
+    def unused(self, request: object) -> None:
+        """Pass the turn on to the next request, because this request was not sent."""
+        self.outstanding.discard(request)
+
+    def answered(self, request: object, interval: float, now: float) -> None:  # noqa: ARG002 - for shared turns
+        """End a request's turn, because its response is arriving or it ended without one.
+
+        :param interval: seconds until the next request.
+        """
+        if request in self.outstanding:
+            self.outstanding.remove(request)
+            self.last = max(self.last, now)
+
+    def block_until(self, until: float) -> None:
+        """Make all workers wait after a request without a turn, such as a robots.txt request.
+
+        :param until: when the interval after that request ends.
+        """
+
+    def close(self) -> None:
+        """Release the turns, because this crawl won't send any more requests."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PacedSite:
+    """A site that requests an interval.
+
+    :param turns: the turns, which may be shared with other workers.
+    :param fetched: when the robots.txt with these paces was fetched.
+    :param paces: the paces for the crawl's agents, each with one agent that it applies to. The
+        largest interval is used.
+    :param waiting_since: when a request began to wait for its turn, or `None` if none has waited
+        since the last one took it.
+    """
+
+    origin: Origin
+    turns: Turns
+    fetched: float = -math.inf
+    paces: dict[Pace, Agent] = field(default_factory=dict)
+    waiting_since: float | None = None
+
+    def update(self, robots: OriginPolicy) -> None:
+        """Replace the paces with the ones in a new robots.txt."""
+        if robots.fetched <= self.fetched:  # it isn't new
+            return
+        self.fetched = robots.fetched
+        # robots.txt was a request to the site, too, so the interval also applies after it.
+        self.turns.last = max(self.turns.last, robots.fetched)
+        if robots.outcome is Outcome.UNREACHABLE:
+            # The refresh failed, so nothing is known about the interval. Keep the old one for pages
+            # that are still in flight, since no others are sent.
+            return
+        # Look up the pace of each agent in the new file, which may no longer have one.
+        agents = list(self.paces.values())
+        self.paces = {}
+        for agent in agents:
+            pace = robots.pace(agent)
+            if pace is not None:
+                self.paces[pace] = agent
+
+    def interval(self, utc: time) -> float:
+        """Return the largest interval at a time of day, in seconds, or 0 for none."""
+        bounds = [pace.bound(utc) for pace in self.paces]
+        return max((bound.seconds for bound in bounds if bound is not None), default=0.0)
