@@ -273,8 +273,8 @@ class Validity(NamedTuple):
         return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
 
-#: Minimum seconds for which a result is fresh, even if the file must not be cached. Otherwise, each
-#: request would need a fetch of its own.
+#: Minimum seconds for which a result is fresh, even if the response must not be cached. Otherwise,
+#: each request would need a fetch of its own.
 MIN_FRESH = 1.0
 
 
@@ -295,9 +295,9 @@ def validity_after(
     if outcome is not Outcome.UNREACHABLE:
         age = settings.cache_max_age
         if fresh_for is not None:
-            age = min(max(fresh_for, settings.cache_min_age), age)
+            age = min(max(fresh_for, settings.cache_min_age, MIN_FRESH), age)
         confirmed = now if outcome is Outcome.SUCCESSFUL else None
-        return Validity(outcome, now + max(age, MIN_FRESH), confirmed)
+        return Validity(outcome, now + age, confirmed)
     next_fetch = now + max(settings.unreachable_ttl, MIN_FRESH)
     confirmed = None if old is None else old.confirmed
     since = None if old is None else old.unreachable_since

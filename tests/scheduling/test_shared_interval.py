@@ -137,10 +137,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     site: Clocked, store: OneStore, tmp_path: Path
 ) -> None:
     """Pages stay in JOBDIR if their robots.txt waits for the turn of another worker."""
-    headers = (("Content-Type", "text/plain"), ("Cache-Control", "max-age=0"))
-    text = f"User-agent: *\nCrawl-delay: {DELAY}\n".encode()
-    site.replies["/robots.txt"] = Reply(body=text, headers=headers)
-    settings = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0}
+    settings = {**ONE_STORE, "ROBOTS_CACHE_MAX_AGE": 0.01}
     await crawl([site.url("/first")], settings)
     key = site.url("").rstrip("/")
     store.forget_turns()  # or the next one would begin an interval after /first
