@@ -72,9 +72,6 @@ class Crawl(Protocol):
     def default_agent(self) -> Agent:
         """Return the agent for requests that don't name one. May raise any spider error."""
 
-    def known_for(self, origin: Origin) -> float:
-        """Return how many seconds after its fetch a file counts as known, even if it is stale."""
-
     def robots_txt_answered(self, request: Request) -> None:
         """Handle a robots.txt request that was answered, or was cancelled after it was sent."""
 

@@ -422,7 +422,7 @@ class CrawlLog:
         waiting = Counter(middleware.throttle.waiting.values())
         for origin, queued in islice(middleware.gate.paced(), _MAX_PACED):
             waiting[origin] += queued
-        interval = middleware.throttle.sites.interval
+        interval = middleware.throttle.interval
         # A site sends one request per interval, so its last one has to wait this long.
         seconds = {origin: count * interval(origin) for origin, count in waiting.items()}
         slowest = max(seconds, key=seconds.__getitem__, default=None)
