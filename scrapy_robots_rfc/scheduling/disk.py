@@ -83,7 +83,7 @@ _DISK_ERRORS = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _NOT_WRITABLE = (*_DISK_ERRORS, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 # Seconds to wait for the lock if two crawls start at the same time.
 _LOCK_TIMEOUT = 0.2
-# Size of the journal in bytes, or a quarter of the free space if that is less. It only has to grow
+# Size of the journal in bytes, or half of the free space if that is less. It only has to grow
 # for a transaction that changes more than 60 pages. Removing a request changes about ten.
 _JOURNAL_SIZE = 262_144
 
@@ -224,7 +224,7 @@ class RequestFile:
 
     def _enlarge_journal(self) -> None:
         """Enlarge the journal, so that requests can be removed while the disk is full."""
-        size = min(_JOURNAL_SIZE, shutil.disk_usage(self.folder).free // 4)
+        size = min(_JOURNAL_SIZE, shutil.disk_usage(self.folder).free // 2)
         with suppress(OSError), (self.folder / _JOURNAL).open("ab") as journal:
             journal.write(b"\0" * (size - journal.tell()))
 
