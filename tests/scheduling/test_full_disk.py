@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 CANNOT_WRITE = "Cannot write queued requests to JOBDIR"
-DAMAGE = """
+DAMAGE = r"""
 import os, sys
 with open(sys.argv[1], "r+b") as file:
     file.seek(4096)
