@@ -80,10 +80,11 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - for this URL
         record = _judged(url, governs, agent, our_settings, uses)
-        records.append(with_page(record, pages.get((url, agent))))
+        record = with_page(record, pages.get((url, agent)))
+        records.append(record)
         if not is_table:
             _print_verdict(records, governs, console, opts)
-        if records[-1]["verdict"] == "undecided" and len(records) % len(agents) == 0:
+        if record["verdict"] == "undecided" and len(records) % len(agents) == 0:
             console.complain(f"{record['url']} is undecided: {record['why']}; {governs.advice}")
     if is_table:
         _show_table([agent.name for agent in agents], records, console)

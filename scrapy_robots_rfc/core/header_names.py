@@ -34,22 +34,22 @@ _BROWSER_WORDS = frozenset(
     en-us en-gb build tablet touch screen large wireless vr beta alpha lite mini mobi store gui
 
     chrome chromium headlesschrome crios crmo chromeframe chr0me safari webclip edg edge edga edgios
-    firefox fxios focus iceweasel icecat waterfox palemoon seamonkey basilisk cyberfox camino
-    galeon epiphany konqueror midori falkon qupzilla otter opera opr opt opx omi presto coast
-    msie iemobile trident sv slcc infopath gtb bri fbsmtwb netscape omniweb maxthon sleipnir
-    vivaldi yowser brave duckduckgo ddg ecosia puffin quark silk odin odd atom abb awp owb hawk
-    goanna minefield ucturbo ucmini ucweb uc qq tbs covc liebaofast sogoumse flyflow nabar bdapp sp-engine phx
-    uws acheetahi aphone up.browser netfront dolfin mms mmp smm-mms opn-b bropp sa
-    yaapp_android yasearchapp yandexsearch yandexsearchwebview webomni gsa cronet qtwebengine electron
-    obsidian webview instagram micromessenger barcelona snapchat line nettype webp speedmode untrusted
-    wvga fban fbav fbbv fbcr fbdv fbid fblc fbmd fbop fbrv fbsn fbss fbsv
+    firefox fxios focus iceweasel icecat waterfox palemoon seamonkey basilisk cyberfox camino galeon
+    epiphany konqueror midori falkon qupzilla otter opera opr opt opx omi presto coast msie iemobile
+    trident sv slcc infopath gtb bri fbsmtwb netscape omniweb maxthon sleipnir vivaldi yowser brave
+    duckduckgo ddg ecosia puffin quark silk odin odd atom abb awp owb hawk goanna minefield ucturbo
+    ucmini ucweb uc qq tbs covc liebaofast sogoumse flyflow nabar bdapp sp-engine phx uws acheetahi
+    aphone up.browser netfront dolfin mms mmp smm-mms opn-b bropp sa yaapp_android yasearchapp
+    yandexsearch yandexsearchwebview webomni gsa cronet qtwebengine electron obsidian webview
+    instagram micromessenger barcelona snapchat line nettype webp speedmode untrusted wvga fban fbav
+    fbbv fbcr fbdv fbid fblc fbmd fbop fbrv fbsn fbss fbsv
 
     windows win wow macintosh macos mac macbookpro intel ppc x os cpu arm armv linux android dalvik
     iphone ipad ipod darwin cfnetwork cros ubuntu lucid jaunty fedora debian suse slackware centos
-    freebsd openbsd cyanogenmod kaios nt mb tizen webos bada brew symbian symbianos series
-    nexus pixel kindle pocketbook xiaomi vivo oppo huawei samsung lg lge sony nokia htc zte lenovo
-    toshiba hisense thomson amazonwebappplatform cordova-amazon-fireos aquos-as tesla playstation
-    ps nintendo nf nx xbox steamdeck scee nuanti nuantimeta ce-html fvc fw crkey vizio smartcast
+    freebsd openbsd cyanogenmod kaios nt mb tizen webos bada brew symbian symbianos series nexus
+    pixel kindle pocketbook xiaomi vivo oppo huawei samsung lg lge sony nokia htc zte lenovo toshiba
+    hisense thomson amazonwebappplatform cordova-amazon-fireos aquos-as tesla playstation ps
+    nintendo nf nx xbox steamdeck scee nuanti nuantimeta ce-html fvc fw crkey vizio smartcast
     conjure vidaa lativu tivoos netrangemmh signon sraf zeasn espial antgalio brightsign dunehd
     viera bro ctc mbbms model vendor system release engine sw-version profile configuration
     """.split()  # noqa: SIM905 -- so many words are easier to read as text than as a list
