@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from scrapy_robots_rfc.core.agents import names_in_line
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.findings import Group, Line
+from scrapy_robots_rfc.core.findings import Flag, Group, Line
 from scrapy_robots_rfc.core.lines import RULES, LineKind
 from scrapy_robots_rfc.core.lint_codes import OBSOLETE_NAMES, Code
 from scrapy_robots_rfc.core.lint_findings import Finding, make_finding
-from scrapy_robots_rfc.core.lint_suggestions import names_nobody, suggest_names
+from scrapy_robots_rfc.core.lint_suggestions import names_nobody, similar_key, suggest_names
 from scrapy_robots_rfc.core.percent import parse_pattern, specificity, to_octets
 from scrapy_robots_rfc.core.preferences import POLICY_TOKENS
 
@@ -37,11 +37,19 @@ def check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Ite
             earlier, line = first_with_name[repeated]
             code = Code.REPEATED_GROUP if _rules(earlier) == _rules(group) else Code.NAMED_TWICE
             yield make_finding(code, names[repeated], above=line.number)
-        elif not group.rules:  # in a repeated group, the rules of the earlier group apply
+        # In a repeated group, the rules of the earlier group apply. If a rule has a mistake in its
+        # key, that is reported instead.
+        elif not (group.rules or _has_lost_rule(lines[group.line - 1 : group.last])):
             yield make_finding(Code.NO_RULES, agents[0])
         for name, line in names.items():
             if any(name):  # otherwise, the line matches no crawler
                 first_with_name.setdefault(name, (group, line))
+
+
+def _has_lost_rule(lines: Sequence[Line]) -> bool:
+    """Return whether a line is almost a rule, such as `Disallowed: /x`."""
+    unknown = (line.key for line in lines if Flag.UNKNOWN_KEY in line.flags)
+    return any(similar_key(key) in ("Allow", "Disallow") for key in unknown)
 
 
 def check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
