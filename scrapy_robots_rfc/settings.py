@@ -176,7 +176,7 @@ def _page_rule(value: Value) -> str:
 
 
 def _sites(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> object:
-    return _each(lambda entry: Site.of(entry, schemes), f"a site, {_SITE}")(value)
+    return _each(lambda entry: Site.of(entry, schemes), f"a site without a path, {_SITE}")(value)
 
 
 def _uses(value: Value) -> tuple[str, ...] | None:

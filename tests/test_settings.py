@@ -176,7 +176,9 @@ def test_refused(key: str, value: Any) -> None:
 
 
 ORIGIN = "'https://example.com' or 'https://example.com:8443'"
-SITE = f"a site, such as 'example.com', '*.example.com', 'example.com:8443', {ORIGIN}"
+SITE = (
+    f"a site without a path, such as 'example.com', '*.example.com', 'example.com:8443', {ORIGIN}"
+)
 STATUS = "a status from 400 to 499"
 KEY = f"an origin, such as {ORIGIN}"
 FILE = "the path of a robots.txt file"

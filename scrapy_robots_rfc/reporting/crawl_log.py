@@ -14,10 +14,14 @@ from typing import NamedTuple
 
 from scrapy import Spider, signals as scrapy_signals
 from scrapy.crawler import Crawler
+from scrapy.http import Headers
+from scrapy.settings import BaseSettings
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc._scrapy import slot_delay
+from scrapy_robots_rfc.core.agents import ANY, USER_AGENT_KEY
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import join_items, pluralize
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -120,10 +124,21 @@ DISALLOWED = Kind(
     "A page on %s is disallowed (%s); each dropped request is logged at DEBUG",
     "a site disallows pages",
 )
+LET_THROUGH = Kind(
+    logging.INFO,
+    "A page on %s is disallowed (%s), but is sent in this dry run; each such request is logged at"
+    " DEBUG",
+    "a site disallows pages, which are sent in this dry run",
+)
 PACED = Kind(
     logging.INFO,
     "%s applies to %s, so its requests are spaced accordingly",
     "a site requests a delay between requests",
+)
+PACED_ANYWAY = Kind(
+    logging.INFO,
+    "%s applies to %s, but your own delay of %g s between its requests is longer",
+    "a site requests a shorter delay between requests than your own",
 )
 PACED_LESS = Kind(
     logging.INFO,
@@ -144,6 +159,20 @@ _GIVEN_UP = {
     Outcome.UNREACHABLE: GIVEN_UP,
     Outcome.UNAVAILABLE: OPENED,
 }
+
+
+# The reasons for which another line says that a site's pages are disallowed.
+_LOGGED_REASONS = (Reason.UNREACHABLE, Reason.LOCAL, Reason.PARSER)
+
+
+class _Failure(NamedTuple):
+    """A failed attempt to fetch a robots.txt.
+
+    :param is_retried: True if the pages wait for another attempt.
+    """
+
+    cause: str
+    is_retried: bool
 
 
 @dataclass(slots=True)
@@ -170,12 +199,14 @@ class CrawlLog:
         self._stats_interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._interval = self._stats_interval or DEFAULT_INTERVAL
         self._next_count = self._next_waiting = 0.0
+        # With Scrapy's default level, the log has a line about each dropped request anyway.
+        self._shows_debug = str(crawler.settings["LOG_LEVEL"]) in ("DEBUG", "10")
         self._events: defaultdict[Kind, _Events] = defaultdict(_Events)
         # Failures of the crawl itself by cause. The value is `None` once a failure has been logged.
         self._local: dict[str, Local | None] = {}
-        # The cause for each origin that is being retried or whose route failed, if the origin
+        # The failure of each origin that is being retried or whose route failed, if the origin
         # isn't counted as unreachable yet.
-        self._retried: LocalCache[Origin, str] = LocalCache(_MAX_ORIGINS)
+        self._retried: LocalCache[Origin, _Failure] = LocalCache(_MAX_ORIGINS)
         # Hashes of the (origin, kind of event) pairs that are only logged once.
         self._logged: LocalCache[int, None] = LocalCache(_MAX_ORIGINS)
         #: Collects what is logged when the spider closes.
@@ -191,9 +222,14 @@ class CrawlLog:
 
     # Start and end of the crawl.
 
-    def _opened(self) -> None:
+    def _opened(self, spider: Spider) -> None:
         self._next_count = self._runtime.clock() + self._interval
         self._tick()
+        middleware = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+        if middleware is not None:
+            names = " or ".join(middleware.user_agents.default().tokens) or ANY
+            self.summary.agent = f"{names} (from {_source(self._crawler.settings, spider)})"
+            self._log("Obeying robots.txt as %s", self.summary.agent)
 
     def _tick(self) -> None:
         """Log from time to time how many sites had events, and which requests are waiting."""
@@ -210,9 +246,9 @@ class CrawlLog:
             self._timer.cancel()
         self._log_undecided()
         key = stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value)
-        for origin, cause in self._retried.items():
+        for origin, (cause, is_retried) in self._retried.items():
             stats.of(self._crawler).inc_value(key)
-            self.summary.concluded(origin, Outcome.UNREACHABLE, cause)
+            self.summary.concluded(origin, Outcome.UNREACHABLE, cause, is_final=not is_retried)
         self.count_sites()
         summary = self.summary.text(stats.of(self._crawler).get_stats(), spider.name)
         if summary is not None:
@@ -240,7 +276,7 @@ class CrawlLog:
             self._note(RECOVERED, robots, robots.cause)
         if robots.outcome is Outcome.UNREACHABLE and (delays or of_route):
             if fetch.changes(robots.outcome):
-                self._retried[robots.origin] = robots.cause
+                self._retried[robots.origin] = _Failure(robots.cause, bool(delays))
         elif not delays and not of_route:
             self._concluded(robots, fetch)
 
@@ -257,9 +293,9 @@ class CrawlLog:
             return
         if decision.reason is Reason.LOCAL and (access := self._local.get(_start(robots.cause))):
             self._log_local_failure(robots, access)
-        # An unreachable robots.txt has already been logged.
-        if decision.reason is not Reason.UNREACHABLE:
-            self._note_once(DISALLOWED, robots, str(robots.origin), why)
+        if decision.reason not in _LOGGED_REASONS and not self._shows_debug:
+            kind = LET_THROUGH if self._settings.dry_run else DISALLOWED
+            self._note_once(kind, robots, str(robots.origin), why)
 
     def _retrying(self, robots: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
         """Log the first failed attempt. The origin's pages wait until it has been retried."""
@@ -340,7 +376,12 @@ class CrawlLog:
         """Log the delay that a site requests; see `signals.py`."""
         origin = robots.origin
         asked = robots.cited(bound.text)
-        if bound.seconds <= interval:
+        # Scrapy uses one slot per host, unless a request names another one.
+        delay = slot_delay(self._crawler, origin.host)
+        is_random = self._crawler.settings.getbool("RANDOMIZE_DOWNLOAD_DELAY")
+        if bound.seconds < (delay / 2 if is_random else delay):
+            self._note_site(PACED_ANYWAY, str(origin), asked, origin, delay)
+        elif bound.seconds <= interval:
             self._note_site(PACED, str(origin), asked, origin)
         else:
             self._note_site(PACED_LESS, str(origin), asked, origin, interval)
@@ -460,6 +501,18 @@ class CrawlLog:
 
     def _extra(self) -> dict[str, object]:
         return {"spider": self._crawler.spider}
+
+
+def _source(settings: BaseSettings, spider: Spider) -> str:
+    """Return the setting or spider attribute that names the crawler."""
+    headers = Headers(settings.getdict("DEFAULT_REQUEST_HEADERS"))
+    values = {
+        f"the spider's {USER_AGENT_KEY}": getattr(spider, USER_AGENT_KEY, None),
+        "ROBOTSTXT_USER_AGENT": settings["ROBOTSTXT_USER_AGENT"],
+        "DEFAULT_REQUEST_HEADERS": headers.get(b"User-Agent"),
+        "the spider's user_agent": getattr(spider, "user_agent", None),
+    }
+    return next((name for name, value in values.items() if value), "USER_AGENT")
 
 
 def _start(cause: str) -> str:

@@ -131,6 +131,10 @@ class Summary:
         self._rules = RuleCounts()
         self._causes: defaultdict[Outcome, Counter[str]] = defaultdict(Counter)
         self._unreachable = Sites()
+        # The causes at sites whose pages were still waiting for another attempt at the end.
+        self._waiting: Counter[str] = Counter()
+        #: The names that the crawl obeyed robots.txt as, and where they are set.
+        self.agent: str = ""
         #: The sites for which an earlier copy was used, and why.
         self.stale: Sites = Sites()
 
@@ -142,11 +146,16 @@ class Summary:
             local = "" if decision.override is None else f" local file {decision.override}"
             self._rules.add(shorten(str(rule)), site, f"{site}{local} line {rule.line}")
 
-    def concluded(self, origin: Origin, outcome: Outcome, cause: str) -> None:
-        """Count the cause of what now applies to an origin's pages."""
+    def concluded(
+        self, origin: Origin, outcome: Outcome, cause: str, *, is_final: bool = True
+    ) -> None:
+        """Count the cause of what now applies to an origin's pages.
+
+        :param is_final: False if the pages were still waiting when the spider closed.
+        """
         if outcome is Outcome.UNREACHABLE:
             self._unreachable.add(str(origin), cause)
-        causes = self._causes[outcome]
+        causes = self._causes[outcome] if is_final else self._waiting
         is_known = cause in causes or len(causes) < _MAX_CAUSES
         causes[cause if is_known else "other"] += 1
 
@@ -159,7 +168,7 @@ class Summary:
         counts = Counter(counted)
         rules = self._rules.requests
         sections = (
-            ("sites: {}", _origins(counts, self._causes)),
+            ("sites: {}", _origins(counts, self._causes, self._waiting)),
             ("requests: {}", _requests(counts)),
             ("dry run: {} of the disallowed requests were sent", counts[stats.DRY_RUN]),
             ("page rules: {}", _pages(counts)),
@@ -183,7 +192,11 @@ class Summary:
             ("stale: {}", self.stale),
         )
         lines = [line.format(value) for line, value in sections if value]
-        return "\n  ".join([HEADING.format(spider=spider), *lines]) if lines else None
+        if not lines:
+            return None
+        if self.agent:
+            lines.append(f"obeyed as: {self.agent}")
+        return "\n  ".join([HEADING.format(spider=spider), *lines])
 
 
 def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
@@ -196,7 +209,9 @@ def exempted(counted: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _origins(counts: Counter[str], causes: Mapping[Outcome, Counter[str]]) -> str:
+def _origins(
+    counts: Counter[str], causes: Mapping[Outcome, Counter[str]], waiting: Counter[str]
+) -> str:
     stale = counts[stats.ORIGINS_STALE]
     names = {
         Outcome.SUCCESSFUL: f"successful ({stale} stale)" if stale else "successful",
@@ -205,13 +220,11 @@ def _origins(counts: Counter[str], causes: Mapping[Outcome, Counter[str]]) -> st
             for item in (Outcome.UNAVAILABLE, Outcome.UNREACHABLE)
         },
     }
-    return _listed(
-        (
-            (counts[stats.ORIGINS.format(outcome=item.value)], names.get(item, item.value), "")
-            for item in Outcome
-        ),
-        "; ",
-    )
+    number = {item: counts[stats.ORIGINS.format(outcome=item.value)] for item in Outcome}
+    number[Outcome.UNREACHABLE] -= waiting.total()
+    still = f"unreachable so far ({_by_cause(waiting)}), so its pages were waiting"
+    rows = [(number[item], names.get(item, item.value), "") for item in Outcome]
+    return _listed([*rows, (waiting.total(), still, "")], "; ")
 
 
 def _requests(counts: Counter[str]) -> str:
@@ -240,7 +253,8 @@ def _pages(counts: Counter[str]) -> str:
 def _delays(counts: Counter[str]) -> str:
     sites = counts[stats.CRAWL_DELAY_SITES]
     added = f"{counts[stats.CRAWL_DELAY_ADDED]:,.1f}".removesuffix(".0")
-    return f"{pluralize(sites, 'site')} paced, {added} s added" if sites else ""
+    parallel = " in total, but sites wait at the same time" if sites > 1 else ""
+    return f"{pluralize(sites, 'site')} paced, {added} s added{parallel}" if sites else ""
 
 
 def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:

@@ -41,7 +41,7 @@ async def test_log_says_what_failed_and_how_it_ended(
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
-    await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02]})
+    await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02], "LOG_LEVEL": "INFO"})
     wait = (
         "and will be retried after 0.01 and 0.02 s while its pages wait. If every attempt fails,"
         " the crawl gives up after about 1.03 s (61 s at most), and nothing is allowed"
@@ -51,7 +51,8 @@ async def test_log_says_what_failed_and_how_it_ended(
         " is in 300 s"
     )
     assert records(caplog) == [given_up]
-    found = lines(caplog, logging.INFO)
+    started, *found = lines(caplog, logging.INFO)
+    assert started == "Obeying robots.txt as Scrapy (from USER_AGENT)"
     assert sorted(found[:5]) == sorted(  # either site may come first
         [
             f"{site.url('/robots.txt')} is unreachable (503) {wait}",
@@ -74,6 +75,7 @@ async def test_log_says_what_failed_and_how_it_ended(
         "  rules with the most disallowed requests:",
         f"    1  Disallow: /x ({site.url('')} line 2)",
         f"  unreachable: {other.url('')} (500)",
+        "  obeyed as: Scrapy (from USER_AGENT)",
     ]
 
 
@@ -108,7 +110,7 @@ async def test_recovery_after_a_pause_is_logged(
     """A recovery at a later request is logged at INFO."""
     site.replies["/robots.txt"] = Failing(1, Reply(503))
     await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 50}, spider=Again, clock=clock)
-    failed, recovered, *_ = records(caplog, logging.INFO)
+    _, failed, recovered, *_ = records(caplog, logging.INFO)
     unreachable = f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed"
     assert failed.startswith(unreachable)
     assert recovered == f"{site.url('/robots.txt')} is reachable again (200)"

@@ -67,22 +67,34 @@ async def test_log_line_has_the_reason(
     assert f"Forbidden by robots.txt: <GET {other.url('/x')}> (robots.txt unreachable: 503)" in said
 
 
-@pytest.mark.parametrize("dry_run", [False, True])
+DROPPED = "; each dropped request is logged at DEBUG"
+SENT = ", but is sent in this dry run; each such request is logged at DEBUG"
+
+
+@pytest.mark.parametrize(
+    ("settings", "end"),
+    [
+        ({"LOG_LEVEL": "INFO"}, DROPPED),
+        ({"LOG_LEVEL": "INFO", "ROBOTS_DRY_RUN": True}, SENT),
+        ({}, None),
+    ],
+)
 @ensureDeferred
 async def test_first_drop_of_an_origin(
-    site: Site, other: Site, caplog: pytest.LogCaptureFixture, dry_run: bool
+    site: Site,
+    other: Site,
+    caplog: pytest.LogCaptureFixture,
+    settings: dict[str, Any],
+    end: str | None,
 ) -> None:
-    """At INFO, the log has one line for a site with disallowed pages."""
+    """At INFO, the log has one line for a site with disallowed pages. At DEBUG, all are shown."""
     site.replies["/robots.txt"] = robots(RULES)
     other.replies["/robots.txt"] = Reply(503)
     pages = [*(site.url(f"/private/{n}") for n in range(3)), other.url("/x")]
-    await crawl(pages, {"ROBOTS_DRY_RUN": dry_run})
-    assert [line for line in records(caplog, logging.INFO) if "A page on" in line] == [
-        (
-            f"A page on {site.url('')} is disallowed (robots.txt line 3: Disallow: /private); each"
-            " dropped request is logged at DEBUG"
-        )
-    ]
+    await crawl(pages, settings)
+    line = f"A page on {site.url('')} is disallowed (robots.txt line 3: Disallow: /private)"
+    shown = [line for line in records(caplog, logging.INFO) if "A page on" in line]
+    assert shown == ([] if end is None else [f"{line}{end}"])
     assert sum("Forbidden by" in line for line in records(caplog, logging.DEBUG)) == 4
 
 

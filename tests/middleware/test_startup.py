@@ -11,6 +11,7 @@ from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
 from scrapy_robots_rfc import OriginPriorityQueue, RfcRobotsTxtMiddleware, scheduler_around
+from scrapy_robots_rfc.errors import SettingError
 from tests.support import crawling
 from tests.support.crawling import Pages, crawl, lines, records
 from tests.support.schedulers import Own
@@ -155,8 +156,26 @@ async def test_middleware_without_our_queue(
     assert all(text.endswith(f"are lost when the spider closes; {advice}") for text in found)
 
 
+NOT_OBEYED = (
+    "RfcRobotsTxtMiddleware is enabled, but ROBOTSTXT_OBEY is not True, so robots.txt is not"
+    " obeyed; set ROBOTSTXT_OBEY = True, or remove the middleware"
+)
+CHOSEN = "ROBOTSTXT_OBEY is False, so robots.txt is not obeyed"
+NO_DRY_RUN = (
+    "ROBOTS_DRY_RUN has no effect, because robots.txt is not requested; set ROBOTSTXT_OBEY = True"
+)
+
+
 @pytest.mark.parametrize(
-    ("settings", "level"), [({"ROBOTSTXT_OBEY": False}, logging.INFO), ({}, logging.WARNING)]
+    ("settings", "shown"),
+    [
+        ({"ROBOTSTXT_OBEY": False}, [(logging.INFO, CHOSEN)]),
+        ({}, [(logging.WARNING, NOT_OBEYED)]),
+        (
+            {"ROBOTSTXT_OBEY": "0", "ROBOTS_DRY_RUN": True},
+            [(logging.INFO, CHOSEN), (logging.WARNING, NO_DRY_RUN)],
+        ),
+    ],
 )
 @ensureDeferred
 async def test_middleware_that_does_not_obey(
@@ -164,20 +183,16 @@ async def test_middleware_that_does_not_obey(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, Any],
-    level: int,
+    shown: list[tuple[int, str]],
 ) -> None:
     """The log says that the middleware does not obey; as a warning unless the user chose it."""
     monkeypatch.delitem(crawling.SETTINGS, "ROBOTSTXT_OBEY")
     await crawl([site.url("/x")], {**settings, "ROBOTSTXT_OBAY": True})
-    off = (
-        "RfcRobotsTxtMiddleware is enabled, but ROBOTSTXT_OBEY is not True, so robots.txt is not"
-        " obeyed; set ROBOTSTXT_OBEY = True, or remove the middleware"
-    )
     wrong = unknown("ROBOTSTXT_OBAY", "ROBOTSTXT_OBEY")
     logged = [
         (record.levelno, record.getMessage()) for record in caplog.records if record.name in LOGGERS
     ]
-    assert logged == [(logging.WARNING, wrong), (level, off)]
+    assert logged == [(logging.WARNING, wrong), *shown]
     assert site.targets == ["/x"]
 
 
@@ -219,3 +234,17 @@ async def test_names_without_effect(site: Site, caplog: pytest.LogCaptureFixture
             ("The meta key 'robotstxt_user_agents'", "robotstxt_user_agent"),
         )
     ]
+
+
+@pytest.mark.parametrize(
+    "middleware", [OURS, "scrapy_robots_rfc.RfcUseMiddleware", RfcRobotsTxtMiddleware]
+)
+@ensureDeferred
+async def test_downloader_middleware_among_spider_middlewares(middleware: str | type) -> None:
+    """A crawl doesn't start if our middleware is in the wrong setting; the error names the right
+    one.
+    """
+    with pytest.raises(SettingError, match=r"^SPIDER_MIDDLEWARES = ") as raised:
+        await crawl([], {"SPIDER_MIDDLEWARES": {middleware: 100}})
+    accepted = "in DOWNLOADER_MIDDLEWARES, because it is a downloader middleware"
+    assert raised.value.accepted == accepted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from scrapy import Request
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import AgentError, SettingError
-from tests.support.crawling import SETTINGS, Pages, crawl, records
+from tests.support.crawling import SETTINGS, Pages, crawl, lines, records
 from tests.support.site import Site, robots
 
 # A path for each name: the disallowed path shows which group applied.
@@ -274,3 +275,41 @@ async def test_header_that_is_not_changed_later(
         spider=spider,
     )
     assert [text for text in records(caplog) if "was requested with" in text] == []
+
+
+class Header(Pages):
+    """A spider with its own User-Agent header."""
+
+    user_agent = "headerbot/1.0"
+
+
+@pytest.mark.parametrize(
+    ("settings", "spider", "shown"),
+    [
+        ({"USER_AGENT": "newsbot/1.0"}, Pages, "newsbot (from USER_AGENT)"),
+        ({"USER_AGENT": "Mozilla/5.0 (X11)"}, Pages, "* (from USER_AGENT)"),
+        ({}, Header, "headerbot (from the spider's user_agent)"),
+        ({"DEFAULT_REQUEST_HEADERS": OWN}, Header, "ownbot (from DEFAULT_REQUEST_HEADERS)"),
+        (SETTING, Header, "settingbot (from ROBOTSTXT_USER_AGENT)"),
+        (
+            {"ROBOTSTXT_USER_AGENT": "News Bot"},
+            Pages,
+            "News or Bot (from ROBOTSTXT_USER_AGENT)",
+        ),
+        (SETTING, Named, "spiderbot (from the spider's robotstxt_user_agent)"),
+    ],
+)
+@ensureDeferred
+async def test_the_log_names_the_crawler(
+    site: Site,
+    caplog: pytest.LogCaptureFixture,
+    settings: dict[str, Any],
+    spider: type[Pages],
+    shown: str,
+) -> None:
+    """At the start and in the summary, the log says as whom the crawl obeys robots.txt."""
+    site.replies["/robots.txt"] = robots("")
+    await crawl([site.url("/")], settings, spider=spider)
+    found = lines(caplog, logging.INFO)
+    assert found.count(f"Obeying robots.txt as {shown}") == 1
+    assert found[-1] == f"  obeyed as: {shown}"

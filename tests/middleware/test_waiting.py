@@ -183,11 +183,12 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     assert result.stat("origins/unreachable") == 1
     assert records(caplog, logging.INFO)[-1].splitlines()[1:] == [
         (
-            "  sites: 1 unavailable (404), so everything is allowed; 1 unreachable (503), so"
-            " nothing is allowed"
+            "  sites: 1 unavailable (404), so everything is allowed; 1 unreachable so far (503),"
+            " so its pages were waiting"
         ),
         "  requests: 1 allowed, 5 undecided",
         f"  unreachable: {site.url('')} (503)",
+        "  obeyed as: Scrapy (from USER_AGENT)",
     ]
     assert site.fetches == 1  # the next attempt was not waited for
     assert f"When the spider closed, 5 requests {DROPPED}" in records(caplog, logging.INFO)

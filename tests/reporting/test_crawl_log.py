@@ -51,6 +51,7 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
         pages += [f"{site}/private", f"{site}/"]
     settings = {
         "CONCURRENT_REQUESTS": 64,
+        "LOG_LEVEL": "INFO",
         "LOGSTATS_INTERVAL": 600,
         "ROBOTS_CRAWL_DELAY_MAX": 0.01,
         "ROBOTS_UNREACHABLE_BACKOFF": [0.01],

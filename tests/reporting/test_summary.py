@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting.summary import MAX_PAIRS, REMEMBERED, Summary
@@ -115,3 +117,30 @@ def test_hostile_text_is_escaped_and_shortened() -> None:
     assert all(line.isprintable() and len(line) < 200 for line in lines)
     assert "Disallow: /\\x1b[2J\\u202e\\ryyy" in lines[4]
     assert "(bad\\n\\x1b]0;owned\\x07zzz" in lines[0]
+
+
+def test_sites_that_were_still_retried() -> None:
+    """Sites whose pages were waiting for a retry at the end are not called disallowed."""
+    summary = Counted()
+    summary.concluded(origin("a.example"), Outcome.UNREACHABLE, "503")
+    summary.concluded(origin("b.example"), Outcome.UNREACHABLE, "500", is_final=False)
+    assert summary.lines({"robotstxt/origins/unreachable": 2})[0] == (
+        "  sites: 1 unreachable (503), so nothing is allowed; 1 unreachable so far (500), so its"
+        " pages were waiting"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sites", "shown"),
+    [
+        (1, "1 site paced, 240 s added"),
+        (3, "3 sites paced, 240 s added in total, but sites wait at the same time"),
+    ],
+)
+def test_delays_of_several_sites(sites: int, shown: str) -> None:
+    """The sum of all delays may be longer than the crawl, and the summary says so."""
+    counted = {
+        "robotstxt/crawl_delay/sites": sites,
+        "robotstxt/crawl_delay/added_seconds": 240,
+    }
+    assert Counted().lines(counted) == [f"  delays: {shown}"]

@@ -59,7 +59,7 @@ async def test_clamp(site: Clocked, text: str, caplog: pytest.LogCaptureFixture)
 def said_of(site: Clocked, caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the lines of the log about a site's interval."""
     lines = records(caplog, logging.INFO)
-    return [line for line in lines if f" {site.url('')}" in line and "its requests are" in line]
+    return [line for line in lines if f" {site.url('')}" in line and "its requests" in line]
 
 
 @ensureDeferred
@@ -117,10 +117,14 @@ async def test_log_and_stats(site: Clocked, caplog: pytest.LogCaptureFixture) ->
 
 
 @ensureDeferred
-async def test_time_added_is_what_the_user_did_not_ask_for(site: Clocked) -> None:
-    """A wait that DOWNLOAD_DELAY causes anyway does not count as added."""
+async def test_time_added_is_what_the_user_did_not_ask_for(
+    site: Clocked, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A wait that DOWNLOAD_DELAY causes anyway does not count as added, and the log says so."""
     result = await crawl(urls(site, 2), {"DOWNLOAD_DELAY": DELAY * 3})
     assert result.stat("crawl_delay/added_seconds") < DELAY
+    [line] = said_of(site, caplog)
+    assert line.endswith(f", but your own delay of {DELAY * 3:g} s between its requests is longer")
 
 
 @ensureDeferred

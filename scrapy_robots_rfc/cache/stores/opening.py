@@ -24,6 +24,8 @@ from scrapy_robots_rfc.settings import CACHE, CACHE_ACCEPTED
 
 #: The prefix in the address of an SQLite file. An absolute path adds a fourth slash.
 SQLITE = "sqlite:///"
+# The suffixes of files that are probably meant as an SQLite file.
+_FILES = (".sqlite", ".sqlite3", ".db")
 _REDIS = ("redis://", "rediss://")
 
 
@@ -85,6 +87,9 @@ def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - optional
 
         return SqliteStore(path), address
+    if address.endswith(_FILES):
+        accepted = f"'{SQLITE}{address}' to use this file, or {CACHE_ACCEPTED}"
+        raise SettingError(key, address, accepted)
     if ":" in address:  # not an import path
         raise SettingError(key, without_credentials(address), CACHE_ACCEPTED)
     try:

@@ -114,6 +114,15 @@ def test_what_is_not_accepted(spec: object) -> None:
     assert "secret" not in str(raised.value.value)
 
 
+@pytest.mark.parametrize("path", ["robots.sqlite", "/tmp/robots.db", "cache/robots.sqlite3"])
+def test_the_path_of_a_file(path: str) -> None:
+    """The error for a plain path says how to write it as an address."""
+    with pytest.raises(SettingError) as raised:
+        opened(path)
+    start = f"ROBOTS_CACHE = '{path}' is not accepted. It must be 'sqlite:///{path}' to use this"
+    assert str(raised.value).startswith(start)
+
+
 def test_an_address_of_redis_that_cannot_be_read() -> None:
     """An error in an address of a Redis server is logged without its password."""
     with pytest.raises((StoreError, SettingError)) as raised:
