@@ -241,8 +241,9 @@ class RuleIndex:
         if not isinstance(rules, str):
             return rules
         patterns = rules.split("\n")
-        # `_find_special` uses needles to skip most of the rules that share a literal.
-        needles = map(_needle, _without_special(patterns))
+        # `_find_special` uses needles to skip most of the rules that share a literal. A single rule
+        # uses its literal, which the target is known to contain.
+        needles = [literal] if len(patterns) == 1 else map(_needle, _without_special(patterns))
         ranked = sorted(
             zip(map(self._rank, patterns), needles, patterns, strict=True), reverse=True
         )
