@@ -111,7 +111,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_document_shows_what_commands_print(folder: Path) -> None:
     """Each command in docs/cli.md prints the text below it."""
-    assert len(sessions()) == 8
+    assert len(sessions()) == 7
     with Site({"/robots.txt": redirect("/robots/v2.txt"), "/robots/v2.txt": file(NEWS)}) as site:
         for command, expected in sessions():
             topic, *arguments = shlex.split(command.replace(SERVED, site.netloc))
