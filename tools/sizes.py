@@ -61,9 +61,9 @@ def main() -> None:
     words = sum(len(path.read_text("utf-8").split()) for path in documents)
     print(f"{'documents':24}{words:>8,} words")
     print(f"{'private names of Scrapy':24}{len(PRIVATE):>8,}")
-    glossary = (ROOT / "ARCHITECTURE.md").read_text("utf-8").split("### ")[1]
-    rows = re.findall("^[|] ", glossary, re.MULTILINE)
-    print(f"{'terms of the glossary':24}{len(rows) - 1:>8,}")
+    terms = (ROOT / "ARCHITECTURE.md").read_text("utf-8").split("\n## ")[2]
+    rows = re.findall("^[|] ", terms, re.MULTILINE)
+    print(f"{'terms of ARCHITECTURE.md':24}{len(rows) - 1:>8,}")
 
 
 if __name__ == "__main__":
