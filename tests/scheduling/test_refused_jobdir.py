@@ -246,8 +246,8 @@ async def test_jobdir_of_scrapys_queue(site: Site, tmp_path: Path) -> None:
     with pytest.raises(JobDirError, match=OTHER_QUEUE):
         await crawl([], {"JOBDIR": str(tmp_path)})
     assert hashes(tmp_path) == before
-    page = "docs/switching_on.md"
-    finish = settings(block(page, "python", "DownloaderAwarePriorityQueue"))
+    code = block("docs/switching_on.md", "python", "DownloaderAwarePriorityQueue")
+    finish = settings(code)
     await crawl([], {"JOBDIR": str(tmp_path), **finish})
     assert len(site.pages) == 6
     await crawl([site.url("/new")], {"JOBDIR": str(tmp_path)})  # now it is empty
