@@ -220,7 +220,7 @@ const section = ({ kind, title, about, columns, rows: toRows }) => {
     if (unlisted && found.length === rows.length) {
       rest.append(note(`and ${many(unlisted, "more request")}; ${JSON_HINT}`));
     }
-    if (!found.length) rest.append(note("no matches"));
+    if (!found.length) rest.append(note(hasUrls ? `no matches on this page; ${JSON_HINT}` : "no matches"));
   };
   const show = (number) => {
     limit = number;
@@ -237,7 +237,8 @@ const section = ({ kind, title, about, columns, rows: toRows }) => {
     return heading;
   });
   const all = data[kind].length + (data.more[kind] ?? 0);
-  const bound = data.more[kind] ? `the first ${count(data[kind].length)} of ${count(all)}` : "";
+  const first = `the first ${count(data[kind].length)} of ${count(all)}`;
+  const bound = data.more[kind] ? first + (hasUrls ? " rules and causes" : "") : "";
   draw();
   return html("section", { id: name, "aria-labelledby": `${name}-title` }, [
     html("div", { class: "head" }, [
