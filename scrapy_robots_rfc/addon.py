@@ -8,7 +8,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
-from scrapy_robots_rfc.leaves import (
+from scrapy_robots_rfc.optional import (
     DOWNLOADER_MIDDLEWARES,
     MIDDLEWARES,
     OUR_QUEUE,
@@ -45,8 +45,8 @@ class Addon:
         """Enable our middlewares and queue, without changing the user's own settings.
 
         `RfcRobotsTxtMiddleware` replaces Scrapy's built-in middleware. The middlewares in
-        `leaves.py` are added if a setting needs them. If the user's settings already contain one of
-        our middlewares, or a subclass of it, its position does not change. If the user disabled
+        `optional.py` are added if a setting needs them. If the user's settings already contain one
+        of our middlewares, or a subclass of it, its position does not change. If the user disabled
         `RfcRobotsTxtMiddleware`, no downloader middlewares are added.
 
         :param settings: the crawler's settings, before they are frozen.
@@ -55,13 +55,13 @@ class Addon:
         if position is not None and _is_reactor_ready(settings):
             # Check the settings now, because errors raised here have a shorter traceback.
             read_settings(settings)
-        for name, leaf in MIDDLEWARES.items():
-            if not leaf.is_needed(settings[name]):
+        for name, optional in MIDDLEWARES.items():
+            if not optional.is_needed(settings[name]):
                 continue
-            if leaf.setting != DOWNLOADER_MIDDLEWARES:
-                _put_leaf(settings, leaf, leaf.position)
-            elif position is not None:  # the leaf's position is relative to ours
-                _put_leaf(settings, leaf, position + leaf.position)
+            if optional.setting != DOWNLOADER_MIDDLEWARES:
+                _put_optional(settings, optional, optional.position)
+            elif position is not None:  # the position is relative to ours
+                _put_optional(settings, optional, position + optional.position)
         defaults = dict(DEFAULTS)
         if position is not None and _THROTTLER_OBEY in settings:
             defaults[_THROTTLER_OBEY] = False
@@ -71,12 +71,12 @@ class Addon:
         _put_scheduler(settings)
 
 
-def _put_leaf(settings: BaseSettings, leaf: OptionalMiddleware, position: float) -> None:
+def _put_optional(settings: BaseSettings, optional: OptionalMiddleware, position: float) -> None:
     """Enable a middleware, unless the user has enabled it or a subclass."""
-    middlewares = settings.getdict(leaf.setting)
-    if not leaf.is_among(middlewares):
-        middlewares[leaf.path] = position
-        _put(settings, leaf.setting, middlewares)
+    middlewares = settings.getdict(optional.setting)
+    if not optional.is_among(middlewares):
+        middlewares[optional.path] = position
+        _put(settings, optional.setting, middlewares)
 
 
 def _is_reactor_ready(settings: BaseSettings) -> bool:

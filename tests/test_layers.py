@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.leaves import (
+from scrapy_robots_rfc.optional import (
+    COMPONENTS,
     FINAL_URLS,
-    LEAVES,
     MIDDLEWARES,
     SHARED_TURNS,
     SOURCES,
@@ -44,9 +44,9 @@ LAYERS = (
     "core",
 )
 #: Tables that every folder above `policy` may import; they import each other and pure modules.
-TABLES = ("settings", "stats", "signals", "errors", "leaves", "_runtime", "_scrapy")
-#: Leaves: folders and modules outside the kernel. Each may import the ones before it, and
-#: `commands` may import all of them.
+TABLES = ("settings", "stats", "signals", "errors", "optional", "_runtime", "_scrapy")
+#: Optional components: folders and modules outside the kernel. Each may import the ones before it,
+#: and `commands` may import all of them.
 OUTSIDE = (
     "core.findings",
     "core.lint",
@@ -131,7 +131,7 @@ def imported(name: str) -> Iterator[str]:
                 yield full if full.removeprefix(f"{PACKAGE}.") in MODULES else node.module
 
 
-def room(name: str) -> str:
+def layer(name: str) -> str:
     """Return the folder of a module, or the module itself at the top."""
     return name.partition(".")[0]
 
@@ -161,10 +161,10 @@ def outside(name: str) -> set[str]:
 def test_imports_go_down() -> None:
     """A folder imports only from the folders below it and from the tables."""
     found = {
-        module: set(map(room, inside(module))) - set(allowed(room(module)))
+        module: set(map(layer, inside(module))) - set(allowed(layer(module)))
         for module in MODULES.keys() - {"__init__"}
     }
-    assert {module: rooms for module, rooms in found.items() if rooms} == {}
+    assert {module: layers for module, layers in found.items() if layers} == {}
 
 
 def test_no_import_cycles() -> None:
@@ -172,12 +172,12 @@ def test_no_import_cycles() -> None:
     TopologicalSorter({name: inside(name) for name in MODULES}).prepare()
 
 
-def test_imports_of_leaves() -> None:
-    """The kernel imports no leaf, and a leaf only the leaves before it."""
-    assert all(any(name.startswith(leaf) for name in MODULES) for leaf in OUTSIDE)
+def test_imports_of_optional_components() -> None:
+    """The kernel imports no optional component, and a component only those before it."""
+    assert all(any(name.startswith(path) for name in MODULES) for path in OUTSIDE)
     found = set[tuple[str, str]]()
     for name in set(MODULES) - {"__init__"}:  # it loads public names when they are used
-        own = next((leaf for leaf in OUTSIDE if name.startswith(leaf)), None)
+        own = next((path for path in OUTSIDE if name.startswith(path)), None)
         allowed = OUTSIDE[: OUTSIDE.index(own) + 1] if own else ()
         found |= {
             (name, one)
@@ -190,7 +190,7 @@ def test_imports_of_leaves() -> None:
 def paths() -> dict[str, str]:
     """Return the setting or scheme that needs each class of the tables, by its path."""
     placed = {row.path: key for key, row in MIDDLEWARES.items()}
-    tables = (LEAVES, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
+    tables = (COMPONENTS, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
     return {
         SHARED_TURNS: "ROBOTS_CACHE",
         FINAL_URLS: "ROBOTSTXT_OBEY",
@@ -199,7 +199,7 @@ def paths() -> dict[str, str]:
     }
 
 
-def test_the_leaves_of_the_tables_exist() -> None:
+def test_the_components_of_the_tables_exist() -> None:
     """Each row has an existing setting or scheme, and a class that the kernel does not import."""
     keys = {row.key for row in TABLE} | {scheme.answers.value for scheme in SCHEMES.values()}
     for path, key in paths().items():
@@ -207,7 +207,7 @@ def test_the_leaves_of_the_tables_exist() -> None:
         assert load_object(path).__module__.removeprefix(f"{PACKAGE}.").startswith(OUTSIDE)
 
 
-#: Without the leaves: their rows are gone, and a module that imports one fails.
+#: Without optional components: their rows are gone, and a module that imports one fails.
 CRAWL_WITHOUT = """
 import sys
 
@@ -216,15 +216,15 @@ class Gone:
         if name.startswith(gone):
             raise ImportError(f"{name} was taken out")
 
-gone = tuple(f"scrapy_robots_rfc.{leaf}" for leaf in sys.argv[1].split())
+gone = tuple(f"scrapy_robots_rfc.{path}" for path in sys.argv[1].split())
 sys.meta_path.insert(0, Gone())
 
-from scrapy_robots_rfc import leaves
+from scrapy_robots_rfc import optional
 
-for table in (leaves.LEAVES, leaves.SOURCES, leaves.TRANSFERS):
+for table in (optional.COMPONENTS, optional.SOURCES, optional.TRANSFERS):
     for key in [key for key, path in table.items() if path.startswith(gone)]:
         del table[key]
-leaves.MIDDLEWARES.clear()
+optional.MIDDLEWARES.clear()
 
 from scrapy import Spider
 from scrapy.crawler import CrawlerProcess
@@ -251,8 +251,8 @@ print(*[crawler.stats.get_value(f"robotstxt/{key}", 0) for key in ("allowed", "f
 """
 
 
-def test_a_crawl_without_leaves() -> None:
-    """A crawl obeys robots.txt without any leaf."""
+def test_a_crawl_without_optional_components() -> None:
+    """A crawl obeys robots.txt without any optional component."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /never\n"), "/a": PAGE}) as site:
         pages = [site.url("/a"), site.url("/never")]
         run = subprocess.run(
@@ -269,8 +269,10 @@ def test_imports_of_frameworks() -> None:
     """The pure folders import neither Scrapy nor redis-py, and Twisted is imported only by its
     wrappers.
     """
-    for package, rooms in WITHOUT.items():
-        assert [name for name in MODULES if room(name) in rooms and package in outside(name)] == []
+    for package, layers in WITHOUT.items():
+        assert [
+            name for name in MODULES if layer(name) in layers and package in outside(name)
+        ] == []
     assert {name for name in MODULES if "twisted" in outside(name)} <= TWISTED
     assert {name for name in MODULES if "redis" in outside(name)} == REDIS
 

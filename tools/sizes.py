@@ -1,7 +1,7 @@
 """Print the sizes of the project: `python -m tools.sizes`.
 
 For each folder of the package, print lines and statements. Statements are `ast.stmt` nodes without
-docstrings, so the width of lines does not change them. The kernel is everything but the `LEAVES`.
+docstrings, so the width of lines does not change them. The kernel is everything but `COMPONENTS`.
 """
 
 import ast
@@ -13,7 +13,7 @@ from tools.repository import ROOT
 
 PACKAGE = "scrapy_robots_rfc"
 #: Folders and files that the kernel does not need.
-LEAVES = (
+COMPONENTS = (
     "usage/",
     "reporting/",
     "commands/",
@@ -44,12 +44,14 @@ def main() -> None:
     sizes: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for file in (ROOT / PACKAGE).rglob("*.py"):
         path, source = file.relative_to(ROOT / PACKAGE).as_posix(), file.read_text("utf-8")
-        leaf = next((leaf for leaf in LEAVES if path.startswith(leaf)), None)
-        folder = leaf or (path.split("/")[0] + "/" if "/" in path else "top level")
-        for name in (folder, "leaves" if leaf else "kernel", "package"):
+        component = next(
+            (component for component in COMPONENTS if path.startswith(component)), None
+        )
+        folder = component or (path.split("/")[0] + "/" if "/" in path else "top level")
+        for name in (folder, "optional" if component else "kernel", "package"):
             sizes[name][0] += source.count("\n")
             sizes[name][1] += statements(source)
-    sums = ("leaves", "kernel", "package")
+    sums = ("optional", "kernel", "package")
     for name in (*sorted(set(sizes) - set(sums)), *sums):
         lines, count = sizes[name]
         print(f"{name:24}{lines:>8,} lines {count:>8,} statements")

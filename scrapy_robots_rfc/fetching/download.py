@@ -28,7 +28,7 @@ from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
 from scrapy_robots_rfc.fetching.routes import Routes
-from scrapy_robots_rfc.leaves import TRANSFERS
+from scrapy_robots_rfc.optional import TRANSFERS
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)

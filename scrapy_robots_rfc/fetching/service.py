@@ -38,7 +38,7 @@ from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingF
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes, is_route_failure, with_route
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
-from scrapy_robots_rfc.leaves import SOURCES, load_needed
+from scrapy_robots_rfc.optional import SOURCES, load_needed
 from scrapy_robots_rfc.policy.access import (
     Access,
     FetchStep,

@@ -1,6 +1,6 @@
 """Sources for a robots.txt other than its site, and offline replays, which need no robots.txt.
 
-`leaves.py` defines which setting loads which other source.
+`optional.py` defines which setting loads which other source.
 """
 
 import contextlib

@@ -28,7 +28,6 @@ from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
-from scrapy_robots_rfc.leaves import FINAL_URLS, LEAVES, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable
 from scrapy_robots_rfc.middleware.startup import (
     Misspelt,
@@ -37,6 +36,7 @@ from scrapy_robots_rfc.middleware.startup import (
     uses_our_queue,
 )
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
+from scrapy_robots_rfc.optional import COMPONENTS, FINAL_URLS, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, Scheme
 from scrapy_robots_rfc.scheduling.disk import open_requests, refuse_our_file
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
@@ -73,12 +73,13 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
-        # Create the leaves, such as the report, after connecting these signals, because their own
-        # handlers need the totals that `_spider_closed` sets. But create them before the service
-        # opens its store, because their settings may be invalid. They are only kept here because
-        # signals hold weak references.
-        self._leaves = [
-            leaf(crawler, self._settings) for leaf in load_needed(LEAVES, self._settings)
+        # Create the optional components, such as the report, after connecting these signals,
+        # because their own handlers need the totals that `_spider_closed` sets. But create them
+        # before the service opens its store, because their settings may be invalid. They are only
+        # kept here because signals hold weak references.
+        self._components = [
+            component(crawler, self._settings)
+            for component in load_needed(COMPONENTS, self._settings)
         ]
         #: The service for spiders (see docs/spiders.md).
         self.service: RobotsService = RobotsService(crawler, self._settings, self)
@@ -286,8 +287,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if self._timer is not None:  # `spider_opened` may not have reached this middleware
             self._timer.cancel()
         errors: list[Exception] = []
-        # Leaves such as the report handle the same signal once this coroutine awaits something. So
-        # first close the components that set the last stats, which don't need to wait.
+        # The report and the log handle the same signal once this coroutine awaits something. So
+        # first close the objects that set the last stats, which don't need to wait.
         for close in (self.gate.close, self.throttle.close, self.service.close):
             try:
                 closing: Any = close()

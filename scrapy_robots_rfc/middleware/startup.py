@@ -23,7 +23,7 @@ from scrapy_robots_rfc.core.agents import USER_AGENT_KEY
 from scrapy_robots_rfc.core.preferences import DECLARED_KEY, USE_ATTRIBUTE
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.download import MARK
-from scrapy_robots_rfc.leaves import (
+from scrapy_robots_rfc.optional import (
     DOWNLOADER_MIDDLEWARES,
     MIDDLEWARES,
     OUR_QUEUE,
@@ -69,7 +69,7 @@ def settings_of(crawler: Crawler, our_class: type) -> Settings:
     scrapy_settings = crawler.settings
     our_settings = read_settings(scrapy_settings)
     _check_kinds(scrapy_settings)
-    _check_leaves(our_settings, scrapy_settings, our_class)
+    _check_optional(our_settings, scrapy_settings, our_class)
     log = partial(logger.log, extra={"spider": crawler.spider})
     for key, hint in _unknown(scrapy_settings):
         log(logging.WARNING, "unknown setting %s (ignored)%s", key, hint)
@@ -231,25 +231,25 @@ def _check_kinds(scrapy_settings: BaseSettings) -> None:
             raise SettingError(SPIDER_MIDDLEWARES, _path(key), accepted)
 
 
-def _check_leaves(settings: Settings, scrapy_settings: BaseSettings, our_class: type) -> None:
+def _check_optional(settings: Settings, scrapy_settings: BaseSettings, our_class: type) -> None:
     """Check that the middlewares required by settings, or subclasses of them, are enabled.
 
     :raises SettingError: one of them is missing, or a downloader middleware is placed before ours.
     """
-    for key, leaf in MIDDLEWARES.items():
-        if not leaf.is_needed(value_of(settings, key)):
+    for key, optional in MIDDLEWARES.items():
+        if not optional.is_needed(value_of(settings, key)):
             continue
-        enabled = _enabled(scrapy_settings, leaf.setting)
-        place = f"at {leaf.position}"
-        if leaf.setting == DOWNLOADER_MIDDLEWARES:
+        enabled = _enabled(scrapy_settings, optional.setting)
+        place = f"at {optional.position}"
+        if optional.setting == DOWNLOADER_MIDDLEWARES:
             if not settings.obey:  # it is disabled, like ours
                 continue
             # It must come after ours, because it uses the robots.txt files that ours fetches.
             before_ours = _before(scrapy_settings, our_class)
             enabled = [key for key in enabled if key not in before_ours]
             place = "after RfcRobotsTxtMiddleware"
-        if not leaf.is_among(enabled):
-            accepted = f"unset, or {leaf.setting} must have {leaf.path!r} {place}"
+        if not optional.is_among(enabled):
+            accepted = f"unset, or {optional.setting} must have {optional.path!r} {place}"
             raise SettingError(key, scrapy_settings[key], accepted)
 
 

@@ -30,7 +30,7 @@ from scrapy.utils.request import request_from_dict
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import has_ended
 from scrapy_robots_rfc.errors import JobDirError, SettingError
-from scrapy_robots_rfc.leaves import OUR_QUEUE, QUEUE
+from scrapy_robots_rfc.optional import OUR_QUEUE, QUEUE
 
 logger: logging.Logger = logging.getLogger(__name__)
 

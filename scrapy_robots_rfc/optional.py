@@ -1,6 +1,6 @@
-"""Tables of optional components, called leaves, which are only loaded if a setting needs them.
+"""Tables of optional components, which are only loaded if a setting needs them.
 
-Most leaves are middlewares or classes that listen to signals. The kernel never imports a leaf, so
+Most are middlewares or classes that listen to signals. The kernel never imports a component, so
 it can be removed by deleting its files and its rows in this module.
 """
 
@@ -14,7 +14,7 @@ from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
 #: Setting -> the path of the class to load if it is set. The class takes the crawler and its
 #: `Settings`, and connects to signals itself.
-LEAVES = {
+COMPONENTS = {
     "ROBOTSTXT_OBEY": "scrapy_robots_rfc.reporting.crawl_log.CrawlLog",
     "ROBOTS_REPORT": "scrapy_robots_rfc.reporting.report.Report",
     "ROBOTS_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
