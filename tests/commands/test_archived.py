@@ -234,13 +234,15 @@ def test_a_dry_run_is_named(path: Path, dry_run: bool) -> None:
     assert json.loads(check(path, url, "--json").out)["robots_txt"]["dry_run"] is dry_run
 
 
-def test_a_file_that_was_unchanged(path: Path) -> None:
+def test_a_file_that_was_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a 304, the rules of the earlier response apply."""
+    now = time.time()
     headers = (("ETag", '"a"'), ("Cache-Control", "max-age=0"))
     store = {"ROBOTS_CACHE": f"sqlite:///{path.parent / 'r.sqlite'}", "ROBOTS_CACHE_MIN_AGE": 0}
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
         archive(path, site.url("/x"), **store)
         site.replies["/robots.txt"] = Reply(304, headers=headers)
+        monkeypatch.setattr(_runtime.Runtime, "date", lambda _: now + 60)
         archive(path, site.url("/x"), **store)
         assert [asked.headers.get("If-None-Match") for asked in site.asked] == [None, '"a"']
     rule = ("disallowed", "robots.txt line 2: Disallow: /x")
