@@ -9,20 +9,20 @@ the judge finds something, or if a crawl loses more requests than with Scrapy al
 import argparse
 import random
 import sys
-from dataclasses import replace
 
-from bench.fault_answers import ANSWERS, GOOD
-from bench.fault_judge import Judged
-from bench.fault_plan import COMPANY, Ask, Interruption, Page, Plan, Site, draw
-from bench.faults import crawl, print_findings
+from bench.faults.answers import GOOD
+from bench.faults.judge import KILLED, Judged
+from bench.faults.plan import Ask, Page, Plan, Site, draw
+from bench.faults.run import crawl, print_findings
 from bench.report import table
 
-_KEPT = {GOOD, "drip", "503", "404", "queues"}
 #: Signals to the processes of a crawl, one per process.
 SIGNS = (("SIGINT",), ("SIGTERM",), ("SIGKILL",), ("SIGINT", "SIGKILL"))
 _AGAIN = "python -m bench.interrupted --runs 1 --seed"
 #: Queues of the crawls of many sites.
-QUEUES = ("LifoDisk", "FifoDisk", "LifoSQLite")
+QUEUES = ("LifoDisk", "FifoDisk")
+# Settings that would bring other faults.
+_OFF = ("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_TIMEOUT", "HTTPCACHE_ENABLED", "ROBOTS_CACHE")
 
 
 def plan_of(seed: int, signs: tuple[str, ...], first: float = 0, last: float = 3) -> Plan:
@@ -30,11 +30,15 @@ def plan_of(seed: int, signs: tuple[str, ...], first: float = 0, last: float = 3
 
     :param first, last: seconds between which the signals are sent.
     """
-    plan = draw(seed, "asyncio", sorted({*ANSWERS, *COMPANY} - _KEPT))
+    plan = draw(seed, "asyncio", (GOOD, "drip", "503", "404"))
     source = random.Random(seed)
-    interruptions = tuple(Interruption(source.uniform(first, last), sign) for sign in signs)
-    settings = {**plan.settings, "JOBDIR": True, "RETRY_ENABLED": False}
-    return replace(plan, interruptions=interruptions, settings=settings)
+    settings = {**plan.settings, **dict.fromkeys(_OFF, 0), "JOBDIR": True, "RETRY_ENABLED": False}
+    return plan._replace(
+        interruptions=tuple((source.uniform(first, last), sign) for sign in signs),
+        settings=settings,
+        parts=(),
+        is_wrapped=False,
+    )
 
 
 def killed_plan(seed: int, queue: str, sites: int = 50, pages: int = 12) -> Plan:
@@ -54,24 +58,20 @@ def killed_plan(seed: int, queue: str, sites: int = 50, pages: int = 12) -> Plan
         )
         for site in range(sites)
     )
-    starts = tuple(
-        Ask(site, n, exempt=False, proxy="", dont_filter=False, priority=n % 2)
-        for n in range(pages)
-        for site in range(sites)
-    )
+    starts = tuple(Ask(site, n, priority=n % 2) for n in range(pages) for site in range(sites))
     plan = plan_of(seed, ("SIGKILL",) * 3, 1, 9)
     queues = {
         f"SCHEDULER_{name}DISK_QUEUE": f"scrapy.squeues.Pickle{queue}Queue"
         for name in ("", "START_")
     }
     settings = {**plan.settings, **queues, "CONCURRENT_REQUESTS": 16, "RETRY_ENABLED": True}
-    return replace(plan, sites=every_site, starts=starts, settings=settings)
+    return plan._replace(sites=every_site, starts=starts, settings=settings)
 
 
 def lost(crawls: list[Judged]) -> int:
     """Return the number of requests without an outcome."""
-    kinds = [finding.kind for one in crawls for finding in one.findings]
-    return kinds.count("lost") + sum(one.killed for one in crawls)
+    kinds = [kind for one in crawls for kind, _ in one.findings]
+    return kinds.count("lost") + sum(one.counts[KILLED] for one in crawls)
 
 
 def main() -> int:

@@ -1,0 +1,1 @@
+"""Crawls with random faults, and a judge: `python -m bench.faults`."""
