@@ -25,6 +25,7 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.utils.httpobj import urlparse_cached
 
 from bench.crawling import MODES, OURS, STOCK, MadeUpAnswers, crawled
+from bench.jobdir import large_table, whole_table
 from bench.processes import call
 from bench.report import table
 from scrapy_robots_rfc import OriginPriorityQueue, robots_service
@@ -143,6 +144,8 @@ def main() -> int:
     goals = ", ".join(f"{name} {goal}" for name, goal in GOALS.items())
     title = f"Longest calls with {sites:,} sites, milliseconds (goals: {goals})"
     print(table(title, ["robots.txt", *GOALS], rows))
+    print(large_table(sites))
+    print(whole_table(min(1, sites / 100_000)))
     return int(is_missed)
 
 
