@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypothesis import given, strategies as st
+from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._scrapy import peek
+from tests.support.crawling import crawl
+from tests.support.proxies import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+
+    from tests.support.site import Site
 
 #: The class for requests, and the class for start requests if they have their own.
 Kinds: TypeAlias = "tuple[type[Any], type[Any] | None]"
@@ -115,3 +120,17 @@ def test_queue_without_peek() -> None:
     queue.push(Request("data:,"))
     assert peek(queue) is None
     assert drained(queue) == ["data:,"]
+
+
+@ensureDeferred
+async def test_proxy_of_a_request_that_cannot_be_peeked_at(site: Site) -> None:
+    """Each robots.txt is requested with the proxy of a page, even if the queue has no `peek`."""
+    with Proxy() as proxy:
+        pages = [
+            Request(site.url(f"/{number}"), meta={"proxy": f"http://{proxy.netloc}"})
+            for number in range(3)
+        ]
+        result = await crawl(pages, {"SCHEDULER_MEMORY_QUEUE": Unpeekable})
+        assert list(result.outcomes.values()) == [200] * 3
+        assert site.fetches == 1
+        assert len(proxy.asked) == len(site.asked)
