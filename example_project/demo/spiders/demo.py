@@ -25,7 +25,7 @@ LOG = """
 For each page that it drops, the log names the rule or error. The log ends with a summary:
 """
 # The messages that the demo prints. Scrapy logs warnings itself.
-SHOWN = ("Forbidden by ", "Obeying robots.txt ", "robots.txt summary ")
+SHOWN = ("Forbidden by ", "robots.txt summary ")
 
 
 class DemoSpider(Spider):
