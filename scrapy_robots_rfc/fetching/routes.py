@@ -29,18 +29,13 @@ class Routes:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._has_environment_proxy = bool(getproxies())
-        #: True if any request has had a route so far.
-        self.are_used: bool = self._has_environment_proxy
 
     def of(self, request: Request | None) -> Route:
         """Return a request's route, which is the proxy from its meta or from the environment.
 
         For FTP it is the account from the meta, if any, because Scrapy's handler ignores proxies.
         """
-        route = None if request is None else self._of(request)
-        if route is not None:
-            self.are_used = True  # from now on, `Gate.wait` has to consider routes
-        return route
+        return None if request is None else self._of(request)
 
     def _of(self, request: Request) -> Route:
         """Return a request's route (see `of`)."""

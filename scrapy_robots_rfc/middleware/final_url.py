@@ -108,8 +108,11 @@ class FinalUrls:
         :raises IgnoreRequest: if the URL is disallowed, or its robots.txt doesn't arrive in time.
         """
         agent = self._middleware.user_agents.of(request)
-        policy = self._middleware.policy_for(origin, request)
-        robots = policy or await self._fetch(origin, request)
+        robots = self._middleware.policy_for(origin, request)
+        if robots is None:
+            robots = await self._fetch(origin, request)
+        else:
+            self._count(stats.CACHE_HITS)
         if robots is None and is_closing(self._crawler):
             self._count(stats.UNDECIDED)
             raise undecided_error(origin)

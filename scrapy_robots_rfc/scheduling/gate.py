@@ -197,7 +197,7 @@ class Gate:
             return seconds
         queued_origin.state = State.READY
         policy = queued_origin.policy = service.cached(origin)
-        if policy is not None and (policy.for_all_routes or not service.routes.are_used):
+        if policy is not None and policy.for_all_routes:
             return 0.0
         # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
         if queued_origin.fetched is None and not service.pending.has_room(origin):

@@ -40,7 +40,7 @@ class Files:
         self.most = most
         self.fetches: dict[Origin, PendingFetch] = {}
         self.pending = self
-        self.routes = SimpleNamespace(of=lambda request: request.meta.get("proxy"), are_used=False)
+        self.routes = SimpleNamespace(of=lambda request: request.meta.get("proxy"))
         self.started: list[tuple[Origin, Request | None]] = []
         self.line: list[Origin] = []
         self.reserved: set[Origin] = set()
