@@ -280,7 +280,9 @@ class CrawlLog:
         elif not delays and not of_route:
             self._concluded(robots, fetch)
 
-    def disallowed(self, decision: Decision, why: str, robots: OriginPolicy | None) -> None:
+    def disallowed(
+        self, decision: Decision, why: str, robots: OriginPolicy | None, line: int | None
+    ) -> None:
         """Count a disallowed request. Log an origin's first one, or a failure of the crawl itself.
 
         A middleware that drops a robots.txt request may also drop the page requests, so this kind
@@ -288,7 +290,7 @@ class CrawlLog:
         """
         if decision.origin is None or decision.reason is Reason.PAGE:
             return
-        self.summary.disallowed(decision, decision.origin)
+        self.summary.disallowed(decision, decision.origin, why, line)
         if robots is None:
             return
         if decision.reason is Reason.LOCAL and (access := self._local.get(_start(robots.cause))):

@@ -138,13 +138,19 @@ class Summary:
         #: The sites for which an earlier copy was used, and why.
         self.stale: Sites = Sites()
 
-    def disallowed(self, decision: Decision, site: str) -> None:
-        """Count a request that robots.txt disallows."""
+    def disallowed(
+        self, decision: Decision, site: str, why: str = "", line: int | None = None
+    ) -> None:
+        """Count a request that robots.txt disallows; see `signals.py`."""
         self._dropped.add(site)
         rule = decision.rule
-        if rule is not None:
+        if rule is not None or decision.reason is Reason.USE:
+            # A refused use has a text such as "robots.txt line 3: refuses search (...)".
+            text = why[why.find("refuses ") :] if rule is None else str(rule)
             local = "" if decision.override is None else f" local file {decision.override}"
-            self._rules.add(shorten(str(rule)), site, f"{site}{local} line {rule.line}")
+            number = line if rule is None else rule.line
+            place = f"{site}{local}" if number is None else f"{site}{local} line {number}"
+            self._rules.add(shorten(text), site, place)
 
     def concluded(
         self, origin: Origin, outcome: Outcome, cause: str, *, is_final: bool = True
