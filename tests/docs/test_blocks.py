@@ -580,6 +580,18 @@ async def test_undo_jobdir(site: Site, tmp_path: Path) -> None:
 
 
 @ensureDeferred
+async def test_undo_requests_in_jobdir(site: Site, tmp_path: Path) -> None:
+    """Requests are stored by Scrapy's own queue."""
+    states: list[Any] = []
+    for changed in ({}, UNDO["Requests in `JOBDIR`"]):
+        folder = tmp_path / str(len(states))
+        settings = {**ADDON, **changed, "JOBDIR": str(folder), "CLOSESPIDER_PAGECOUNT": 1}
+        await crawl([site.url(f"/{number}") for number in range(9)], settings)
+        states.append(json.loads((folder / "requests.queue" / "active.json").read_text()))
+    assert [type(state) for state in states] == [int, dict]
+
+
+@ensureDeferred
 async def test_undo_retries(site: Site) -> None:
     """Scrapy's retry middleware retries robots.txt."""
     site.replies["/robots.txt"] = Reply(503)
