@@ -525,7 +525,7 @@ OWN = settings(block("docs/migration.md", "python", "ProtegoRobotParser"))
 UNDO = {
     heading: {key: literal_eval(value) for key, value in re.findall(r"`(\w+) = ([^`]+)`", text)}
     for heading, text in re.findall(
-        r"^### (.*)\n\n- Before: .*\n- Now: .*\n- To undo it: (.*)\n",
+        r"^### (.*)\n\n- Before: .*\n- Now: .*\n(?:  .*\n)*- To undo it: (.*(?:\n  .*)*)\n",
         read("docs/migration.md"),
         re.MULTILINE,
     )
