@@ -139,7 +139,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             if parts.netloc:  # otherwise it has no site, such as a `data:` URL
                 self._count(stats.EXEMPTED)
             return None
-        origin = self.origin_of(request)
+        origin = self._origins(parts.scheme, parts.netloc)  # `origin_of` would look up `parts`
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         if origin is None and not is_robots_txt:
