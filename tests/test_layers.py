@@ -143,7 +143,7 @@ def allowed(name: str) -> tuple[str, ...]:
     if name in TABLES:
         return ("policy", "core", *TABLES)
     if name == "policy":
-        return ("policy", "core", "settings")  # the limits that the user sets
+        return ("policy", "core")
     return ("core",) if name == "core" else (*LAYERS[LAYERS.index(name) :], *TABLES, "parser")
 
 

@@ -8,11 +8,10 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, join_url
-from scrapy_robots_rfc.settings import Settings
 
 #: Maximum delay from a Retry-After header, in seconds.
 MAX_RETRY_AFTER = 300.0
@@ -273,6 +272,34 @@ class Validity(NamedTuple):
         return self.outcome is Outcome.SUCCESSFUL and self.unreachable_since is not None
 
 
+class Lifetimes(Protocol):
+    """How long results apply, in seconds. `Settings` has these values."""
+
+    @property
+    def cache_max_age(self) -> float:
+        """See ROBOTS_CACHE_MAX_AGE."""
+
+    @property
+    def cache_min_age(self) -> float:
+        """See ROBOTS_CACHE_MIN_AGE."""
+
+    @property
+    def stale_max_age(self) -> float:
+        """See ROBOTS_STALE_MAX_AGE."""
+
+    @property
+    def unreachable_ttl(self) -> float:
+        """See ROBOTS_UNREACHABLE_TTL."""
+
+    @property
+    def unreachable_max_age(self) -> float | None:
+        """See ROBOTS_UNREACHABLE_MAX_AGE."""
+
+    @property
+    def unreachable_backoff(self) -> tuple[float, ...]:
+        """See ROBOTS_UNREACHABLE_BACKOFF."""
+
+
 #: Minimum seconds for which a result is fresh, even if the response must not be cached. Otherwise,
 #: each request would need a fetch of its own.
 MIN_FRESH = 1.0
@@ -282,7 +309,7 @@ def validity_after(
     old: Validity | None,
     outcome: Outcome,
     now: float,
-    settings: Settings,
+    settings: Lifetimes,
     fresh_for: float | None = None,
 ) -> Validity:
     """Return the validity after a fetch.
@@ -314,7 +341,7 @@ def validity_after(
     return Validity(Outcome.UNREACHABLE, next_fetch, unreachable_since=since)
 
 
-def limit_validity(old: Validity, fetched: float, now: float, settings: Settings) -> Validity:
+def limit_validity(old: Validity, fetched: float, now: float, settings: Lifetimes) -> Validity:
     """Apply this crawl's settings to a stored validity, without extending it.
 
     :param fetched: the time when the fetch ended.
@@ -335,7 +362,7 @@ def limit_validity(old: Validity, fetched: float, now: float, settings: Settings
 
 
 def backoff_delays(
-    attempts: int, retry_after: float | None, settings: Settings
+    attempts: int, retry_after: float | None, settings: Lifetimes
 ) -> tuple[float, ...]:
     """Return the delay in seconds before each remaining attempt.
 
