@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
-from scrapy.exceptions import CloseSpider
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
@@ -200,35 +198,20 @@ class Broken:
         raise RuntimeError("broken")
 
 
-@pytest.mark.parametrize("failing", ["middleware", "dupefilter", "spider", "setting"])
+@pytest.mark.parametrize("failing", ["middleware", "dupefilter", "pipeline", "setting"])
 @ensureDeferred
 async def test_crawl_that_failed_to_start(failing: str, site: Site, tmp_path: Path) -> None:
     """A JOBDIR can be used again in the same process after a crawl that failed to start."""
     await stopped(site, tmp_path)
 
-    class Failing(Pages):
-        async def start(self) -> Any:
-            yield Request("data:,")
-
-        @classmethod
-        def from_crawler(cls, crawler: Any, *args: Any, **options: Any) -> Any:
-            spider = super().from_crawler(crawler, *args, **options)
-
-            def opened() -> None:
-                raise CloseSpider
-
-            if failing == "spider":
-                crawler.signals.connect(opened, "spider_opened", weak=False)
-            return spider
-
     broken: dict[str, dict[str, Any]] = {
         "middleware": {"SPIDER_MIDDLEWARES": {Broken: 1}},
         "dupefilter": {"DUPEFILTER_CLASS": Broken},
         "setting": {"ROBOTS_MAX_SIZE": -1},
-        "spider": {"ITEM_PIPELINES": {Broken: 1}},
+        "pipeline": {"ITEM_PIPELINES": {Broken: 1}},
     }
     with pytest.raises((RuntimeError, ValueError)) as caught:
-        await crawl([], {"JOBDIR": str(tmp_path), **broken[failing]}, spider=Failing)
+        await crawl([], {"JOBDIR": str(tmp_path), **broken[failing]})
     assert not isinstance(caught.value, JobDirError)
     result = await crawl([], {"JOBDIR": str(tmp_path)})
     assert len(site.pages) == 6
@@ -261,7 +244,13 @@ async def test_jobdir_of_our_queue(site: Site, tmp_path: Path) -> None:
     before = hashes(tmp_path)
     with pytest.raises(JobDirError, match=r"were stored by .*\. Set SCHEDULER_PRIORITY_QUEUE"):
         await crawl([], {"JOBDIR": str(tmp_path), **SCRAPYS})
-    alone: dict[str, Any] = {**SCRAPYS, "DOWNLOADER_MIDDLEWARES": {}, "ROBOTSTXT_OBEY": False}
+    alone: dict[str, Any] = {
+        **SCRAPYS,
+        "DOWNLOADER_MIDDLEWARES": {},
+        "ROBOTSTXT_OBEY": False,
+        # Scrapy doesn't close its own dupefilter if the queue cannot be opened.
+        "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
+    }
     assert hashes(tmp_path) == before
     with pytest.raises(ValueError, match="created by an incompatible priority queue"):
         await crawl([], {"JOBDIR": str(tmp_path), **alone})
