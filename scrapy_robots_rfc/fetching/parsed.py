@@ -145,6 +145,11 @@ class OriginPolicy:
         return self.validity.outcome
 
     @property
+    def is_set_by_user(self) -> bool:
+        """True if the policy comes from ROBOTS_EXEMPT or ROBOTS_OVERRIDES."""
+        return self.exempt is not None or self.override is not None
+
+    @property
     def stale(self) -> bool:
         """True if the file is an older copy that is still used because it couldn't be refreshed."""
         return self.validity.stale

@@ -163,7 +163,7 @@ class RobotsService:
         """
         policy = self.cached(origin)
         if policy is not None:
-            self._count(stats.CACHE_HITS)
+            self.count_hit(policy)
             return policy
         policy = await self.fetch(origin).result()
         if policy is None:
@@ -180,6 +180,11 @@ class RobotsService:
         """
         robots = await self.robots(url)
         return sitemap_urls(robots.sitemaps, robots.origin.robots_url, self._settings.schemes)
+
+    def count_hit(self, policy: OriginPolicy) -> None:
+        """Count a policy that didn't have to be fetched, unless the user has set it."""
+        if not policy.is_set_by_user:
+            self._count(stats.CACHE_HITS)
 
     def cached(self, origin: Origin, request: Request | None = None) -> OriginPolicy | None:
         """Return an origin's policy if it is fresh, or `None` if robots.txt has to be fetched.

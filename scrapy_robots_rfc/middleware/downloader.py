@@ -147,7 +147,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             return None
         if origin is not None and self.service.offline is not None:
             policy = self.service.user_policy_of(origin)
-            is_exception = policy is not None and (policy.exempt or policy.override)
+            is_exception = policy is not None and policy.is_set_by_user
             problem = None if is_exception else self.service.offline.problem(request)
             if problem is not None:
                 self._drop_unreachable(request, origin, problem)
@@ -158,7 +158,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         policy = self.policy_for(origin, request)
         if policy is None:
             return self._wait_for_file(request, origin)
-        self._count(stats.CACHE_HITS)
+        self.service.count_hit(policy)
         return self._judge(request, policy)
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:

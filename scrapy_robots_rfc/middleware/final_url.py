@@ -112,7 +112,7 @@ class FinalUrls:
         if robots is None:
             robots = await self._fetch(origin, request)
         else:
-            self._count(stats.CACHE_HITS)
+            self._middleware.service.count_hit(robots)
         if robots is None and is_closing(self._crawler):
             self._count(stats.UNDECIDED)
             raise undecided_error(origin)
