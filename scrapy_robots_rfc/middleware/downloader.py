@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
-from urllib.parse import SplitResult
+from urllib.parse import ParseResult, SplitResult
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -89,9 +89,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             share = partial(load_object(SHARED_TURNS), store, self._runtime)
         #: Gives requests their turns.
         self.throttle: Throttle = Throttle(
-            crawler, self._settings, self.origin_of, self._runtime, share
+            crawler, self._settings, self._origin_at, self._runtime, share
         )
-        self.gate: Gate = Gate(crawler, self.origin_of, self.service, self.throttle, schemes)
+        self.gate: Gate = Gate(crawler, self._origin_at, self.service, self.throttle, schemes)
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self.throttle)
         self._periodic: tuple[Callable[[], object], ...] = (
             self._count.refresh,
@@ -139,7 +139,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             if parts.netloc:  # otherwise it has no site, such as a `data:` URL
                 self._count(stats.EXEMPTED)
             return None
-        origin = self._origins(parts.scheme, parts.netloc)  # `origin_of` would look up `parts`
+        origin = self._origin_at(parts)
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         if origin is None and not is_robots_txt:
@@ -240,8 +240,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def origin_of(self, request: Request) -> Origin | None:
         """Return the origin of a request, or `None` if it has none."""
-        parts = urlparse_cached(request)
-        return self._origins(parts.scheme, parts.netloc)
+        return self._origin_at(urlparse_cached(request))
+
+    def _origin_at(self, url: ParseResult) -> Origin | None:
+        return self._origins(url.scheme, url.netloc)
 
     # Called by `fetching/` (see `Crawl` in `service.py`).
 

@@ -322,9 +322,9 @@ def validity_after(
     if outcome is not Outcome.UNREACHABLE:
         age = settings.cache_max_age
         if fresh_for is not None:
-            age = min(max(fresh_for, settings.cache_min_age, MIN_FRESH), age)
+            age = min(max(fresh_for, settings.cache_min_age), age)
         confirmed = now if outcome is Outcome.SUCCESSFUL else None
-        return Validity(outcome, now + age, confirmed)
+        return Validity(outcome, now + max(age, MIN_FRESH), confirmed)
     next_fetch = now + max(settings.unreachable_ttl, MIN_FRESH)
     confirmed = None if old is None else old.confirmed
     since = None if old is None else old.unreachable_since

@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeAlias
+from urllib.parse import ParseResult
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
@@ -103,7 +104,7 @@ class HandedOut(NamedTuple):
 class Gate:
     """The gate of a crawl, shared by all of the scheduler's queues.
 
-    :param origin_of: returns the origin of a request, or `None` if it has none.
+    :param origin_of: returns the origin of a URL, or `None` if it has none.
     :param service: provides robots.txt files, or `None` if the crawl does not obey robots.txt.
     :param throttle: manages the turns of paced sites.
     :param schemes: the schemes for which robots.txt is obeyed.
@@ -112,7 +113,7 @@ class Gate:
     def __init__(
         self,
         crawler: Crawler,
-        origin_of: Callable[[Request], Origin | None],
+        origin_of: Callable[[ParseResult], Origin | None],
         service: RobotsService | None,
         throttle: Throttle,
         schemes: Container[str] = (),
@@ -140,14 +141,14 @@ class Gate:
 
     # Called by the queues.
 
-    def queued_origin(self, request: Request) -> QueuedOrigin:
+    def queued_origin(self, request: Request, url: ParseResult) -> QueuedOrigin:
         """Return a request's queued origin, and create it if necessary.
 
         If robots.txt doesn't apply to the request, it is the `None` entry.
         """
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
-            origin = self._origin_of(request)
+            origin = self._origin_of(url)
         return self._queued(origin)
 
     def queued_origin_of(self, stored_origin: str) -> QueuedOrigin:
@@ -234,8 +235,8 @@ class Gate:
 
     def is_usable(self, policy: OriginPolicy) -> bool:
         """Return whether a policy isn't too old for a request that was handed out with it."""
-        interval = self._throttle.interval(policy.origin)
-        return self._clock() < policy.validity.fresh_until + MAX_STALE + interval
+        seconds = self._clock() - policy.validity.fresh_until - MAX_STALE
+        return seconds < 0 or seconds < self._throttle.interval(policy.origin)
 
     def _on_room(self, origin: Origin) -> bool:
         """Wake an origin because there is room for its fetch, if it still has requests."""

@@ -17,6 +17,7 @@ from typing import Any, Self
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._scrapy import page_counter, peek, wake_engine
 from scrapy_robots_rfc.policy.origins import Origin
@@ -126,8 +127,12 @@ class OriginPriorityQueue:
         # A request that the middleware returned has `dont_filter`, because the dupefilter knows it
         # already. It has passed the dupefilter by now, so reset that.
         restore_filter(request)
-        queued_origin = self._gate.queued_origin(request)
-        key = PartKey(slot_of(request), _stored_origin(request, queued_origin.origin))
+        url = urlparse_cached(request)  # only once, because the look-up is slow
+        queued_origin = self._gate.queued_origin(request, url)
+        stored_origin = ""
+        if self._file is not None:
+            stored_origin = _stored_origin(request, queued_origin.origin)
+        key = PartKey(slot_of(request, url), stored_origin)
         part = queued_origin.parts.get((self, key)) or self._new_part(key, queued_origin)
         part.queue.push(request)
         part.add_to_size(1)
@@ -215,6 +220,7 @@ class OriginPriorityQueue:
                 self._park(part, None)  # the crawl ends
                 return None
             part.add_to_size(-1)
+            self._peeks += request is None  # it was lost, which took as long as a peek
         self._move_back_or_remove(part)
         if request is not None:
             self._gate.hand_out(request, part.queued_origin)

@@ -12,6 +12,7 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
+from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc._scrapy import wake_engine
@@ -96,7 +97,7 @@ class _Parking:
                 return None
             restore_filter(request)
             # This may create an entry for the origin. It is forgotten below, unless it gets parked.
-            queued_origin = self._gate.queued_origin(request)
+            queued_origin = self._gate.queued_origin(request, urlparse_cached(request))
             # Requests of the same origin that are already parked come first.
             is_next = not queued_origin.parts
             if is_next and self._gate.wait(queued_origin, peek=partial(_itself, request)) == 0:

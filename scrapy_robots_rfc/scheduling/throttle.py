@@ -17,6 +17,7 @@ import logging
 import math
 from collections.abc import Callable
 from functools import partial
+from urllib.parse import ParseResult
 from weakref import WeakSet
 
 from scrapy import Request, signals
@@ -51,7 +52,7 @@ class Throttle:
     """Manages the turns at a crawl's paced sites.
 
     :param settings: the settings of the crawl, or `None` if it does not obey robots.txt.
-    :param origin_of: returns the origin of a request, or `None` if it has none.
+    :param origin_of: returns the origin of a URL, or `None` if it has none.
     :param share: returns the turns of a site that are shared with other workers, or `None` if this
         crawl doesn't share turns. Its second argument is called when the site's turn may have come.
     """
@@ -60,7 +61,7 @@ class Throttle:
         self,
         crawler: Crawler,
         settings: Settings | None,
-        origin_of: Callable[[Request], Origin | None],
+        origin_of: Callable[[ParseResult], Origin | None],
         runtime: Runtime,
         share: Callable[[Origin, Callable[[], object]], Turns] | None = None,
     ) -> None:
@@ -132,7 +133,7 @@ class Throttle:
         turns = Turns() if self._share is None else self._share(origin, wake)
         site = self.sites[origin] = PacedSite(origin, turns)
         for request in _scrapy.requests_in_downloader(self._crawler):
-            if self._origin_of(request) == origin:
+            if self._origin_of(urlparse_cached(request)) == origin:
                 self._reached_downloader(request)
         return site
 
@@ -221,7 +222,7 @@ class Throttle:
         # Count from when the request began to wait, or from when the previous response arrived if
         # that was later, because the interval begins then. Subtract the user's own delay, because
         # the request would have waited that long anyway.
-        delay = _scrapy.slot_delay(self._crawler, slot_of(request))
+        delay = _scrapy.slot_delay(self._crawler, slot_of(request, urlparse_cached(request)))
         waited = self.clock() - max(site.waiting_since, site.turns.last) - delay
         site.waiting_since = None
         self._added_seconds += max(waited, 0.0)
@@ -267,7 +268,7 @@ class Throttle:
 
     def _reached_downloader(self, request: Request) -> None:
         """Give a request a turn if its site's interval was unknown when it was sent."""
-        origin = self._origin_of(request)
+        origin = self._origin_of(urlparse_cached(request))
         site = None if origin is None else self.sites.get(origin)
         if site is None:
             return
@@ -349,7 +350,7 @@ class Throttle:
             site.turns.close()
 
 
-def slot_of(request: Request) -> str:
-    """Return a request's downloader slot, based on its meta or host."""
+def slot_of(request: Request, url: ParseResult) -> str:
+    """Return a request's downloader slot, based on its meta or the host in its URL."""
     slot = request.meta.get("download_slot")
-    return str(slot) if slot is not None else urlparse_cached(request).hostname or ""
+    return str(slot) if slot is not None else url.hostname or ""

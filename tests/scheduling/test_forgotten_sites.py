@@ -45,7 +45,7 @@ def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
     settings = read_settings(crawler.settings)
     files = FileReader(crawler, settings, lambda: AGENT)
     file = files.parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
-    throttle = Throttle(crawler, settings, lambda request: Origin.of(request.url), clock)
+    throttle = Throttle(crawler, settings, lambda url: Origin.of(url.geturl()), clock)
 
     def note(name: str, fetched: float) -> Origin:
         origin = Origin("https", f"{name}.example", 443)
@@ -74,7 +74,7 @@ def test_an_answer_wakes_those_that_wait_for_it() -> None:
     settings = read_settings(crawler.settings)
     files = FileReader(crawler, settings, lambda: AGENT)
     origin = Origin("https", "a.example", 443)
-    throttle = Throttle(crawler, settings, lambda request: Origin.of(request.url), clock)
+    throttle = Throttle(crawler, settings, lambda url: Origin.of(url.geturl()), clock)
     woken: list[Origin] = []
     throttle.on_turn = woken.append
 

@@ -9,6 +9,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.squeues import PickleFifoDiskQueue, PickleLifoDiskQueue
 from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme
@@ -34,7 +35,7 @@ class Downloader:
 
     def get_slot_key(self, request: Request) -> str:
         """Return the slot, for Scrapy's own queue."""
-        return slot_of(request)
+        return slot_of(request, urlparse_cached(request))
 
 
 class Pages(Spider):

@@ -137,7 +137,7 @@ def add_gate(
     """Give a crawler that does not run a gate, and what the queues need of an engine."""
     gate = Gate(
         crawler,
-        lambda request: Origin.of(request.url, SCHEMES if schemes is None else schemes),
+        lambda url: Origin.of(url.geturl(), SCHEMES if schemes is None else schemes),
         cast("Any", files or Files()),
         turns or cast("Any", Turns()),
         SCHEMES if schemes is None else schemes,
