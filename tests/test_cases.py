@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.agents import is_token, product_tokens
-from scrapy_robots_rfc.core.findings import Flag, lines_of
+from scrapy_robots_rfc.core.explanation import Flag, lines_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
 from tests.support.case_files import (

@@ -90,7 +90,7 @@ def test_crawl(
     page_rules = ("usage.rules", "usage.page_rules")
     optional = (
         "core.gemini",
-        "core.findings",
+        "core.explanation",
         "core.lint",
         "core.lint_codes",
         "core.lint_findings",

@@ -48,7 +48,7 @@ TABLES = ("settings", "stats", "signals", "errors", "optional", "_runtime", "_sc
 #: Optional components: folders and modules outside the kernel. Each may import the ones before it,
 #: and `commands` may import all of them.
 OUTSIDE = (
-    "core.findings",
+    "core.explanation",
     "core.lint",
     "core.lint_codes",
     "core.lint_findings",

@@ -29,7 +29,7 @@ The public names of `scrapy_robots_rfc`, with their docstrings. Other names may 
 """
 #: Modules with public names that the package does not export.
 API_MODULES = (
-    "scrapy_robots_rfc.core.findings",
+    "scrapy_robots_rfc.core.explanation",
     "scrapy_robots_rfc.errors",
     "scrapy_robots_rfc.signals",
 )

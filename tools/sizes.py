@@ -24,7 +24,7 @@ COMPONENTS = (
     "core/lint_suggestions.py",
     "core/near_misses.py",
     "core/response.py",
-    "core/findings.py",
+    "core/explanation.py",
     "fetching/ftp.py",
     "fetching/overrides.py",
     "scheduling/shared.py",

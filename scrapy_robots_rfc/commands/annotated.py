@@ -9,7 +9,7 @@ from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console
 from scrapy_robots_rfc.commands.html_pages import START, digest
 from scrapy_robots_rfc.commands.lint import explained, marked, summary
-from scrapy_robots_rfc.core.findings import lines_of
+from scrapy_robots_rfc.core.explanation import lines_of
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.lint_findings import Finding
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt

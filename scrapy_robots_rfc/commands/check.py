@@ -21,7 +21,13 @@ from scrapy_robots_rfc.commands.page_uses import PageUses, find_with_pages, with
 from scrapy_robots_rfc.core import preferences
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
-from scrapy_robots_rfc.core.findings import Explanation, explain, groups_of, raw_lines, records_of
+from scrapy_robots_rfc.core.explanation import (
+    Explanation,
+    explain,
+    groups_of,
+    raw_lines,
+    records_of,
+)
 from scrapy_robots_rfc.core.lines import LineKind, as_text
 from scrapy_robots_rfc.core.near_misses import near_misses
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt

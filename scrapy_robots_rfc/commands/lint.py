@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots
-from scrapy_robots_rfc.core.findings import Flag
+from scrapy_robots_rfc.core.explanation import Flag
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.lint_codes import ADVICE, TEXTS, Code, Severity
 from scrapy_robots_rfc.core.lint_findings import Finding

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from string import ascii_letters
 
+from scrapy_robots_rfc.core.explanation import Flag, Line, groups_of, lines_of
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
-from scrapy_robots_rfc.core.findings import Flag, Line, groups_of, lines_of
 from scrapy_robots_rfc.core.lines import BLANKS, KEYS, MAX_LINE, RULES, LineKind, Record
 from scrapy_robots_rfc.core.lint_codes import Code
 from scrapy_robots_rfc.core.lint_findings import Finding, make_finding

@@ -3,7 +3,7 @@
 import enum
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.findings import Flag
+from scrapy_robots_rfc.core.explanation import Flag
 from scrapy_robots_rfc.core.lines import MAX_LINE
 
 

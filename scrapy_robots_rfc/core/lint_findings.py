@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scrapy_robots_rfc.core.findings import Flag, Line
+from scrapy_robots_rfc.core.explanation import Flag, Line
 from scrapy_robots_rfc.core.lines import BLANKS
 from scrapy_robots_rfc.core.lint_codes import ABOUT_KEYS, TEXTS, Code, Severity, severity_of
 from scrapy_robots_rfc.core.lint_suggestions import spelled_key

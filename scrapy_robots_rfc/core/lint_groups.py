@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from scrapy_robots_rfc.core.agents import names_in_line
+from scrapy_robots_rfc.core.explanation import Flag, Group, Line
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.findings import Flag, Group, Line
 from scrapy_robots_rfc.core.lines import RULES, LineKind
 from scrapy_robots_rfc.core.lint_codes import OBSOLETE_NAMES, Code
 from scrapy_robots_rfc.core.lint_findings import Finding, make_finding

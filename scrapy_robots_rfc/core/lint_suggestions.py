@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from scrapy_robots_rfc.core.agents import ANY, is_token, names_in_line, product_tokens
-from scrapy_robots_rfc.core.findings import Line
+from scrapy_robots_rfc.core.explanation import Line
 from scrapy_robots_rfc.core.lines import KNOWN_RECORDS, LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.text import shorten

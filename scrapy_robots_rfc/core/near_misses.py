@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scrapy_robots_rfc.core.findings import Explanation, Flag, Line, lines_of
+from scrapy_robots_rfc.core.explanation import Explanation, Flag, Line, lines_of
 from scrapy_robots_rfc.core.lines import KEYS, RULES, LineKind
 from scrapy_robots_rfc.core.lint_suggestions import similar_key, suggest_path
 from scrapy_robots_rfc.core.percent import parse_pattern, request_target, to_octets

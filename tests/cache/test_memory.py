@@ -16,7 +16,7 @@ from scrapy_robots_rfc.cache import memory as module
 from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.findings import groups_of
+from scrapy_robots_rfc.core.explanation import groups_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.findings import Explanation, explain
+from scrapy_robots_rfc.core.explanation import Explanation, explain
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
 FILE = RobotsTxt.parse(

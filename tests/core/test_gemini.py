@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.findings import explain
+from scrapy_robots_rfc.core.explanation import explain
 from scrapy_robots_rfc.core.gemini import GeminiFile, deciding_tokens
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from scrapy_robots_rfc.core.agents import GroupKey
-from scrapy_robots_rfc.core.findings import explain
+from scrapy_robots_rfc.core.explanation import explain
 from scrapy_robots_rfc.core.groups import Section, agent_lines, sections_for
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import text_pieces

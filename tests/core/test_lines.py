@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_robots_rfc.core.findings import Flag, Line, lines_of
+from scrapy_robots_rfc.core.explanation import Flag, Line, lines_of
 from scrapy_robots_rfc.core.lines import LineKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 from hypothesis import given, strategies as st
 
-from scrapy_robots_rfc.core.findings import Flag, lines_of
+from scrapy_robots_rfc.core.explanation import Flag, lines_of
 from scrapy_robots_rfc.core.lines import MAX_LINE
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.lint_codes import Code, Severity

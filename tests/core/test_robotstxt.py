@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
-from scrapy_robots_rfc.core.findings import Group, groups_of, records_of
+from scrapy_robots_rfc.core.explanation import Group, groups_of, records_of
 from scrapy_robots_rfc.core.lines import Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import RuleIndex

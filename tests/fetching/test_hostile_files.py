@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.findings import explain, records_of
+from scrapy_robots_rfc.core.explanation import explain, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.policy import pacing

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings, strategies as st
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
+from scrapy_robots_rfc.core.explanation import Line, explain, groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.extensions import parse_delay
-from scrapy_robots_rfc.core.findings import Line, explain, groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.lines import LineKind, as_text
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt

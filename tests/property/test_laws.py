@@ -7,7 +7,7 @@ import re
 from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
-from scrapy_robots_rfc.core.findings import groups_of, lines_of, records_of
+from scrapy_robots_rfc.core.explanation import groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.strategies import (
     LINE_ENDS,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scrapy_robots_rfc.core.findings import groups_of
+from scrapy_robots_rfc.core.explanation import groups_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import without_credentials
 

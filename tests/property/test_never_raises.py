@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, strategies as st
 
 from scrapy_robots_rfc.core.agents import is_token, product_tokens
-from scrapy_robots_rfc.core.findings import explain, groups_of, lines_of, records_of
+from scrapy_robots_rfc.core.explanation import explain, groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
 from tests.support.strategies import any_bodies, any_urls, token_lists, urls

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
-from scrapy_robots_rfc.core.findings import explain
+from scrapy_robots_rfc.core.explanation import explain
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.plain_matcher import matches
 from tests.support.strategies import RuleText, body_for

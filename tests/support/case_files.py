@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.core.findings import Flag
+from scrapy_robots_rfc.core.explanation import Flag
 
 FOLDER = Path(__file__).parent.parent / "cases"
 #: Files with other kinds of cases.
