@@ -23,6 +23,7 @@ COMPONENTS = (
     "core/lint_groups.py",
     "core/lint_suggestions.py",
     "core/near_misses.py",
+    "core/near_misses.py",
     "core/response.py",
     "core/explanation.py",
     "fetching/ftp.py",

@@ -7,6 +7,7 @@ docs/upstream.md in `test_upstream.py`.
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import logging
 import re
@@ -579,6 +580,8 @@ async def test_undo_jobdir(site: Site, tmp_path: Path) -> None:
         assert (folder / "robots.sqlite").exists() is (name == "stored")
 
 
+# Scrapy's own queue leaves a file open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @ensureDeferred
 async def test_undo_requests_in_jobdir(site: Site, tmp_path: Path) -> None:
     """Requests are stored by Scrapy's own queue."""
@@ -589,6 +592,7 @@ async def test_undo_requests_in_jobdir(site: Site, tmp_path: Path) -> None:
         await crawl([site.url(f"/{number}") for number in range(9)], settings)
         states.append(json.loads((folder / "requests.queue" / "active.json").read_text()))
     assert [type(state) for state in states] == [int, dict]
+    gc.collect()
 
 
 @ensureDeferred
