@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.policy.access import (
-    MIN_FRESH,
     PROXY_REFUSES,
     Access,
     Freshness,
@@ -204,11 +203,10 @@ def entry_for_route(
     entry = next_entry(old, Fetched(Unreachable(access.status, access.cause)), now, settings)
     if isinstance(access, Unreachable):  # the proxy failed
         return entry
-    # The crawl itself failed. Don't blame the site, and let the entry expire soon, because another
-    # attempt does not put any load on the site.
+    # The crawl itself failed. Don't blame the site, and expire the entry immediately, because
+    # another attempt does not put any load on the site.
     outcome = Outcome.LOCAL if entry.body is None else entry.validity.outcome
-    validity = entry.validity._replace(outcome=outcome, fresh_until=now + MIN_FRESH)
-    return entry._replace(validity=validity)
+    return entry._replace(validity=entry.validity._replace(outcome=outcome, fresh_until=now))
 
 
 # A serialized entry is a line of JSON metadata followed by the file, compressed together.

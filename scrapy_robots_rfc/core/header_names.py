@@ -22,9 +22,11 @@ _is_version = re.compile(r"v?[\d.]++\w*+", re.ASCII).fullmatch
 # A word that crawlers have in their names: `360Spider`, `Slurp`.
 _has_crawler_word = re.compile("bot|crawl|spider|slurp", re.IGNORECASE).search
 # A browser or a television: `YaBrowser`, `HbbTV`.
-_is_browser = re.compile(r"(?i:\w*browser)|.*T[Vv]", re.ASCII).match
+_is_browser = re.compile(r"(?i:\w*browser)|.*T[Vv]\w?", re.ASCII).fullmatch
 # A brand of phones whose name contains `bot`: `CUBOT_X18`.
-_is_phone = re.compile("cubot", re.IGNORECASE).match
+_is_phone = re.compile(r"cubot(?![a-z])", re.IGNORECASE).match
+# A letter or digit, which every name has.
+_has_letter = re.compile("[a-z0-9]", re.IGNORECASE).search
 
 # Lowercase words in the headers of browsers that do not identify a crawler, without the digits at
 # their end.
@@ -102,7 +104,7 @@ def _products_in_text(text: str) -> Iterator[_Product]:
     """
     is_in_name = False
     for word in _words_of(text):
-        product = _parse_product(word)
+        product = _parse_product(word, is_own_name=text.startswith(word))
         if product and (product.version or product.is_crawler or not is_in_name):
             yield product
         is_in_name = product is not None and not product.version
@@ -119,7 +121,7 @@ def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_
     for words in map(_words_of, parts):
         is_alone = len(words) == 1 or (len(words) == 2 and _is_version(words[1]))  # `Foo 2.1`
         for word in words:
-            product = _parse_product(word)
+            product = _parse_product(word, is_own_name=is_beside_compatible)
             if product is None:
                 continue
             is_versioned = word == words[0] and product.version[:1].isdigit()
@@ -132,15 +134,20 @@ def _words_of(text: str) -> list[str]:
     return [word for word in _words_in(text) if not _is_address(word)]
 
 
-def _parse_product(word: str) -> _Product | None:
-    """Parse a word, or return `None` if it is not a name or if browsers send it."""
+def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
+    """Parse a word, or return `None` if it is not a name or if browsers send it.
+
+    :param is_own_name: True if any word with a version names the crawler here.
+    """
     name, _, version = word.partition("/")
     product = _Product(name, version, _has_crawler_word(name) is not None)
-    if not _is_name(name) or _is_phone(name) or _is_sent_by_browsers(name):
+    if not _is_name(name) or not _has_letter(name):
+        return None
+    if _is_phone(name) or _is_sent_by_browsers(name):
         return None
     # A name may only start with a digit if it is clearly a crawler's, such as `360Spider`.
-    is_valid = product.is_crawler or not (name[0].isdigit() or _is_browser(name))
-    return product if is_valid else None
+    looks_like_name = product.is_crawler or not (name[0].isdigit() or _is_browser(name))
+    return product if looks_like_name or (is_own_name and version) else None
 
 
 def _is_sent_by_browsers(name: str) -> bool:

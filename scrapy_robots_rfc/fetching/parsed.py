@@ -107,6 +107,11 @@ class ParsedRobots:
             logger.error(text, type(self.parser).__name__, exc_info=error)
 
 
+#: Minimum seconds for which a crawl uses a result, even if the response must not be cached, or the
+#: crawl itself failed. Otherwise, each request would need a fetch of its own.
+MIN_FRESH = 1.0
+
+
 def _name(agent: Agent) -> str:
     return agent.tokens[0] if agent.tokens else agent.identification
 
@@ -143,6 +148,11 @@ class OriginPolicy:
     def outcome(self) -> Outcome:
         """The result that decisions are based on."""
         return self.validity.outcome
+
+    @property
+    def fresh_until(self) -> float:
+        """When the result expires in this crawl, which is `MIN_FRESH` after its fetch or later."""
+        return max(self.validity.fresh_until, self.fetched + MIN_FRESH)
 
     @property
     def is_set_by_user(self) -> bool:

@@ -215,10 +215,15 @@ class PendingFetches:
 
     def has_room(self, origin: Origin) -> bool:
         """Return whether a fetch may start for an origin."""
-        return origin in self._reserved or self._is_free()
+        return self._may_go_on() and (origin in self._reserved or self._may_reserve())
 
-    def _is_free(self) -> bool:
+    def _may_reserve(self) -> bool:
         return len(self._counted) + len(self._reserved) < self._max
+
+    def _may_go_on(self) -> bool:
+        # Reserved rooms don't count. While requests that wait in the middleware fill the
+        # downloader, the queue cannot use these rooms, and only those requests' fetches go on.
+        return len(self._counted) < self._max
 
     def wait_in_line(self, origin: Origin) -> None:
         """Put an origin last in line. `on_room` will be called for it."""
@@ -232,7 +237,7 @@ class PendingFetches:
     async def enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next attempt, then count the fetch again."""
         _raise_if_ended(fetch)
-        if self._is_free():  # so there is no line
+        if self._may_go_on() and not self._retries:
             self._counted.add(fetch)
             return
         entered: Waiter[None] = Waiter()
@@ -256,10 +261,12 @@ class PendingFetches:
         First attempts come before further ones, but every fourth room is for a further one.
         Otherwise new origins could keep these waiting forever.
         """
-        while self._is_free() and (self._line or self._retries):
+        while self._may_go_on():
+            may_start = bool(self._line) and self._may_reserve()
+            if not may_start and not self._retries:
+                return
             self._rooms_given += 1
-            is_for_retry = bool(self._retries) and self._rooms_given % _RETRY_EVERY == 0
-            if self._line and not is_for_retry:
+            if may_start and not (self._retries and self._rooms_given % _RETRY_EVERY == 0):
                 origin = self._line.popleft()
                 self._reserved.add(origin)
                 if not self.on_room(origin):
@@ -318,12 +325,16 @@ class PendingFetches:
                 fetch.timed_from = now
                 continue
             seconds = now - fetch.timed_from
-            if fetch.interruption is not None:
+            is_late = seconds >= self._timeout + TICK
+            was_cut = fetch.interruption is CUT_SHORT  # it may take a while to clean up
+            if fetch.interruption is not None and (is_late or not was_cut):
                 # It was interrupted in an earlier call, but a middleware ignores the cancellation.
                 # So don't wait for its task any longer.
                 self._exchanging.discard(fetch)
                 self._end(fetch, self._on_error(fetch, fetch.interruption))
-            elif seconds >= self._timeout + TICK:
+            elif fetch.interruption is not None:
+                continue
+            elif is_late:
                 fetch.interrupt(TimeoutError())
             elif waiting_for_room and not fetch.was_cut and seconds >= CUT_AFTER:
                 waiting_for_room -= 1

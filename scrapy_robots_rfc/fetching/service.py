@@ -198,9 +198,9 @@ class RobotsService:
         now = self._runtime.clock()
         policy: OriginPolicy | None = self.memory.get(origin)
         # While a policy for all routes is fresh, the request's route doesn't matter.
-        if policy is None or not policy.for_all_routes or now >= policy.validity.fresh_until:
+        if policy is None or not policy.for_all_routes or now >= policy.fresh_until:
             policy = self._policy_by_route(origin, policy, request)
-            if policy is None or now >= policy.validity.fresh_until:
+            if policy is None or now >= policy.fresh_until:
                 return None
         return policy
 

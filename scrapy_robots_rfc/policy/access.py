@@ -300,11 +300,6 @@ class Lifetimes(Protocol):
         """See ROBOTS_UNREACHABLE_BACKOFF."""
 
 
-#: Minimum seconds for which a result is fresh, even if the response must not be cached. Otherwise,
-#: each request would need a fetch of its own.
-MIN_FRESH = 1.0
-
-
 def validity_after(
     old: Validity | None,
     outcome: Outcome,
@@ -324,8 +319,8 @@ def validity_after(
         if fresh_for is not None:
             age = min(max(fresh_for, settings.cache_min_age), age)
         confirmed = now if outcome is Outcome.SUCCESSFUL else None
-        return Validity(outcome, now + max(age, MIN_FRESH), confirmed)
-    next_fetch = now + max(settings.unreachable_ttl, MIN_FRESH)
+        return Validity(outcome, now + age, confirmed)
+    next_fetch = now + settings.unreachable_ttl
     confirmed = None if old is None else old.confirmed
     since = None if old is None else old.unreachable_since
     if since is None:

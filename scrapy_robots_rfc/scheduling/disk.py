@@ -237,15 +237,15 @@ class RequestFile:
         is_empty = False
         with suppress(sqlite3.Error):
             is_empty = self._connection.execute(_LAST_PLACE).fetchone() == (None,)
+        is_removed = is_empty and _CLOSING not in self._failures
+        if is_removed:  # before the lock is dropped, because another crawl may be waiting for it
+            for name in (FILE, _JOURNAL):
+                (self.folder / name).unlink(missing_ok=True)
         self._connection.close()
         for text, count in self._unrestored.items():
             if count > 1:
                 self._log(logging.ERROR, f"Lost {count - 1} more requests ({text})")
-        if not is_empty or _CLOSING in self._failures:
-            return _STATE_IN_USE
-        for name in (FILE, _JOURNAL):
-            (self.folder / name).unlink(missing_ok=True)
-        return {}
+        return {} if is_removed else _STATE_IN_USE
 
     # Requests.
 

@@ -202,21 +202,31 @@ class Gate:
             return 0.0
         # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
         if queued_origin.fetched is None and not service.pending.has_room(origin):
-            queued_origin.state = State.IN_LINE
-            service.pending.wait_in_line(origin)
+            self._get_in_line(queued_origin, origin, service)
             return None
         request = peek()
         # A fetch without the request's proxy would reveal the crawler's own address. So let the
         # queue skip a request that can't be read, and let one that can't be peeked at wait in the
         # middleware.
         if request is None:
+            queued_origin.policy = None  # it may not apply to the request's route
             return 0.0
         queued_origin.policy = self._policy_for(queued_origin, request, service)
         if queued_origin.policy is not None:
             return 0.0
+        if not service.pending.has_room(origin):
+            self._get_in_line(queued_origin, origin, service)
+            return None
         queued_origin.state = State.FETCHING
         service.fetch(origin, request)
         return None
+
+    def _get_in_line(
+        self, queued_origin: QueuedOrigin, origin: Origin, service: RobotsService
+    ) -> None:
+        """Let an origin wait until there is room for its fetch."""
+        queued_origin.state = State.IN_LINE
+        service.pending.wait_in_line(origin)
 
     def _policy_for(
         self, queued_origin: QueuedOrigin, request: Request, service: RobotsService
@@ -235,7 +245,7 @@ class Gate:
 
     def is_usable(self, policy: OriginPolicy) -> bool:
         """Return whether a policy isn't too old for a request that was handed out with it."""
-        seconds = self._clock() - policy.validity.fresh_until - MAX_STALE
+        seconds = self._clock() - policy.fresh_until - MAX_STALE
         return seconds < 0 or seconds < self._throttle.interval(policy.origin)
 
     def _on_room(self, origin: Origin) -> bool:

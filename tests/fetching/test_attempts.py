@@ -259,6 +259,27 @@ async def test_no_wake_up_is_lost() -> None:
     desk.close()
 
 
+@under_the_reactor
+async def test_reserved_rooms_stop_no_fetch() -> None:
+    """A fetch that was cut short goes on, even if all rooms are kept for origins in line.
+
+    The queue can't use these rooms while the requests that wait for this fetch fill the downloader.
+    """
+    desk = Desk()
+    for number in range(MAX):
+        desk.begin(str(number))
+    await turns()
+    for number in range(2 * MAX):
+        desk.fetches.wait_in_line(origin(f"known{number}"))
+    answers: dict[str, Deferred[Any]] = {**desk.answers}
+    for number in range(MAX):
+        answers[str(number)].callback(CUT_SHORT if number == 0 else "value")
+    await turns()
+    assert desk.asked[-1] == "0"
+    assert len(desk.asked) == MAX + 1
+    desk.close()
+
+
 @pytest.mark.parametrize(("concurrent_requests", "expected"), [(0, 256), (1, 16), (4, 64)])
 def test_maximum(concurrent_requests: int, expected: int) -> None:
     """At most 256 fetches are under way, or 16 for each of CONCURRENT_REQUESTS."""

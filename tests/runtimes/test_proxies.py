@@ -14,7 +14,7 @@ from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.policy.access import MIN_FRESH
+from scrapy_robots_rfc.fetching.parsed import MIN_FRESH
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Pages, Serial, crawl, records, short
 from tests.support.proxies import Proxy, dead

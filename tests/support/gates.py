@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def policy_for(origin: Origin) -> Any:
     """Return the parts of a policy that the gate uses."""
-    return SimpleNamespace(
-        origin=origin, for_all_routes=True, validity=SimpleNamespace(fresh_until=math.inf)
-    )
+    return SimpleNamespace(origin=origin, for_all_routes=True, fresh_until=math.inf)
 
 
 class Files:
