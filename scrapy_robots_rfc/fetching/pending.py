@@ -215,15 +215,10 @@ class PendingFetches:
 
     def has_room(self, origin: Origin) -> bool:
         """Return whether a fetch may start for an origin."""
-        return self._may_go_on() and (origin in self._reserved or self._may_reserve())
+        return origin in self._reserved or self._is_free()
 
-    def _may_reserve(self) -> bool:
+    def _is_free(self) -> bool:
         return len(self._counted) + len(self._reserved) < self._max
-
-    def _may_go_on(self) -> bool:
-        # Reserved rooms don't count. While requests that wait in the middleware fill the
-        # downloader, the queue cannot use these rooms, and only those requests' fetches go on.
-        return len(self._counted) < self._max
 
     def wait_in_line(self, origin: Origin) -> None:
         """Put an origin last in line. `on_room` will be called for it."""
@@ -237,7 +232,7 @@ class PendingFetches:
     async def enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next attempt, then count the fetch again."""
         _raise_if_ended(fetch)
-        if self._may_go_on() and not self._retries:
+        if self._is_free():  # so there is no line
             self._counted.add(fetch)
             return
         entered: Waiter[None] = Waiter()
@@ -261,20 +256,22 @@ class PendingFetches:
         First attempts come before further ones, but every fourth room is for a further one.
         Otherwise new origins could keep these waiting forever.
         """
-        while self._may_go_on():
-            may_start = bool(self._line) and self._may_reserve()
-            if not may_start and not self._retries:
-                return
+        while self._is_free() and (self._line or self._retries):
             self._rooms_given += 1
-            if may_start and not (self._retries and self._rooms_given % _RETRY_EVERY == 0):
+            is_for_retry = bool(self._retries) and self._rooms_given % _RETRY_EVERY == 0
+            if self._line and not is_for_retry:
                 origin = self._line.popleft()
                 self._reserved.add(origin)
                 if not self.on_room(origin):
                     self._reserved.discard(origin)
             else:
-                fetch, entered = self._retries.popleft()
-                self.take_room(fetch)  # unless it has ended, because its task was cancelled
-                entered.resolve(None)
+                self._go_on(self._retries.popleft())
+
+    def _go_on(self, retry: tuple[PendingFetch, Waiter[None]]) -> None:
+        """Let a fetch make its next attempt."""
+        fetch, entered = retry
+        self.take_room(fetch)  # unless it has ended, because its task was cancelled
+        entered.resolve(None)
 
     # Timeouts.
 
@@ -318,6 +315,11 @@ class PendingFetches:
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
             return
+        # While requests that wait in the middleware fill the downloader, the queue cannot use the
+        # rooms that are kept for it, so the fetches that these requests wait for need none.
+        for retry in [retry for retry in self._retries if retry[0].waiters]:
+            self._retries.remove(retry)
+            self._go_on(retry)
         now = self._runtime.clock()
         waiting_for_room = len(self._line) + len(self._retries)
         for fetch in list(self._exchanging):

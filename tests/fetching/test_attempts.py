@@ -275,9 +275,15 @@ async def test_reserved_rooms_stop_no_fetch() -> None:
     for number in range(MAX):
         answers[str(number)].callback(CUT_SHORT if number == 0 else "value")
     await turns()
+    fetch = desk.fetches.get(origin("0"))
+    assert fetch is not None
+    waiting = deferred_from_coro(fetch.result())
+    desk.fetches.tick()
+    await turns()
     assert desk.asked[-1] == "0"
     assert len(desk.asked) == MAX + 1
     desk.close()
+    assert await maybe_deferred_to_future(waiting) is None
 
 
 @pytest.mark.parametrize(("concurrent_requests", "expected"), [(0, 256), (1, 16), (4, 64)])
