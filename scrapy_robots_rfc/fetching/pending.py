@@ -267,6 +267,20 @@ class PendingFetches:
             else:
                 self._go_on(self._retries.popleft())
 
+    def _skip_line(self) -> None:
+        """Let the fetches go on that requests in the middleware wait for.
+
+        While such requests fill the downloader, the queue cannot use the rooms that are kept for
+        it, so nothing would give these fetches room.
+        """
+        retries, self._retries = self._retries, deque()
+        for retry in retries:
+            fetch, _ = retry
+            if fetch.waiters:
+                self._go_on(retry)
+            else:
+                self._retries.append(retry)
+
     def _go_on(self, retry: tuple[PendingFetch, Waiter[None]]) -> None:
         """Let a fetch make its next attempt."""
         fetch, entered = retry
@@ -315,11 +329,7 @@ class PendingFetches:
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
             return
-        # While requests that wait in the middleware fill the downloader, the queue cannot use the
-        # rooms that are kept for it, so the fetches that these requests wait for need none.
-        for retry in [retry for retry in self._retries if retry[0].waiters]:
-            self._retries.remove(retry)
-            self._go_on(retry)
+        self._skip_line()
         now = self._runtime.clock()
         waiting_for_room = len(self._line) + len(self._retries)
         for fetch in list(self._exchanging):
@@ -328,19 +338,18 @@ class PendingFetches:
                 continue
             seconds = now - fetch.timed_from
             is_late = seconds >= self._timeout + TICK
-            was_cut = fetch.interruption is CUT_SHORT  # it may take a while to clean up
-            if fetch.interruption is not None and (is_late or not was_cut):
+            if fetch.interruption is None:
+                if is_late:
+                    fetch.interrupt(TimeoutError())
+                elif waiting_for_room and not fetch.was_cut and seconds >= CUT_AFTER:
+                    waiting_for_room -= 1
+                    fetch.interrupt(CUT_SHORT)
+            elif is_late or fetch.interruption is not CUT_SHORT:
                 # It was interrupted in an earlier call, but a middleware ignores the cancellation.
-                # So don't wait for its task any longer.
+                # So don't wait for its task any longer. An attempt that was cut short may take a
+                # while to clean up.
                 self._exchanging.discard(fetch)
                 self._end(fetch, self._on_error(fetch, fetch.interruption))
-            elif fetch.interruption is not None:
-                continue
-            elif is_late:
-                fetch.interrupt(TimeoutError())
-            elif waiting_for_room and not fetch.was_cut and seconds >= CUT_AFTER:
-                waiting_for_room -= 1
-                fetch.interrupt(CUT_SHORT)
 
     def _is_unsent(self, fetch: PendingFetch) -> bool:
         """Return whether the request can't have reached the site yet."""

@@ -342,8 +342,8 @@ class RequestFile:
             text = "Lost a request of %s that cannot be restored from JOBDIR (%s)"
             self._log(logging.ERROR, text, key.origin or key.slot, cause, exc_info=error)
 
-    def _log(self, level: int, text: str, *args: object, **options: Any) -> None:  # noqa: ANN401 - of `log`
-        logger.log(level, text, *args, extra={"spider": self._crawler.spider}, **options)
+    def _log(self, level: int, text: str, *args: object, exc_info: Exception | None = None) -> None:
+        logger.log(level, text, *args, exc_info=exc_info, extra={"spider": self._crawler.spider})
 
 
 _MOVE = "Move it elsewhere, or use another JOBDIR"

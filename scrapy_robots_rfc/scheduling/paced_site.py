@@ -46,7 +46,12 @@ class Turns:
         """Pass the turn on to the next request, because this request was not sent."""
         self.outstanding.discard(request)
 
-    def answered(self, request: object, interval: float, now: float) -> None:  # noqa: ARG002 - for shared turns
+    def answered(
+        self,
+        request: object,
+        interval: float,  # noqa: ARG002 - only shared turns use it
+        now: float,
+    ) -> None:
         """End a request's turn, because its response is arriving or it ended without one.
 
         :param interval: seconds until the next request.
