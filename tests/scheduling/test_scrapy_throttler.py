@@ -68,7 +68,8 @@ class Throttler:
     def reserve(self, request: Request) -> None:
         host = urlparse_cached(request).hostname
         start = max(self.starts.get(host, 0), time.monotonic())
-        self.starts[host] = start + self.delays.get(host, 0)
+        # A little longer, because a request may take longer to arrive than the next one.
+        self.starts[host] = start + 1.1 * self.delays.get(host, 0)
 
 
 @pytest.fixture
