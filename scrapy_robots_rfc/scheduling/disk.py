@@ -166,7 +166,7 @@ class RequestFile:
             _refuse_other_queues(folder)
             # No other code may open the file: closing it again would drop the lock.
             self._connection = sqlite3.connect(
-                self._path, _LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+                self._path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise JobDirError(self._explain(error)) from error
@@ -416,9 +416,12 @@ def _refuse_other_queues(folder: Path) -> None:
         state = json.loads((folder / STATE).read_bytes())
     is_foreign = bool(state) and isinstance(state, (dict, list))
     if not is_foreign and not (folder / FILE).exists():
-        # A process that was killed leaves files without a state.
+        # A process that was killed leaves files without a state, or beside the state of its start.
+        # After an orderly stop, Scrapy 2.15 may leave an empty last-in queue (four bytes).
+        empty = 4 if state is not None else -1
         is_foreign = any(
-            path.is_file() and not path.name.startswith(_OUR_FILES) for path in folder.rglob("*")
+            path.is_file() and path.stat().st_size > empty and not path.name.startswith(_OUR_FILES)
+            for path in folder.rglob("*")
         )
     if is_foreign:
         text = "The requests in JOBDIR %s were stored by another queue. To finish that crawl, set"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,6 @@ from tests.usage.test_page_rules import META, counted, obeying, page, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from scrapy.http import Response
     from twisted.python.failure import Failure
@@ -63,10 +63,14 @@ async def test_nothing_is_no_item(site: Site) -> None:
 
 
 class Copying(Pages):
-    """Copies the meta of the first response to thirty requests, then closes the spider."""
+    """Copies the meta of the first response to thirty requests, and measures the queue."""
+
+    size = 0
 
     def parse(self, response: Response, **_: Any) -> Any:
         if "first" not in response.url:
+            folder = Path(self.settings["JOBDIR"], "requests.queue")
+            self.size = self.size or sum(file.stat().st_size for file in folder.iterdir())
             raise CloseSpider
         for number in range(30):
             yield Request(response.urljoin(f"/{number}"), meta=response.meta, callback=self.parse)
@@ -88,8 +92,7 @@ async def test_meta_that_callbacks_pass_on(site: Site, tmp_path: Path) -> None:
         )
         result = await run([site.url("/first")], settings, spider=Copying)
         assert result.stats["scheduler/enqueued/disk"] >= 31
-        queue = (folder / "requests.queue").rglob("*")
-        sizes.append(sum(file.stat().st_size for file in queue if file.is_file()))
+        sizes.append(result.spider.size)
     assert 0 < sizes[1] - sizes[0] < 100_000
 
 
