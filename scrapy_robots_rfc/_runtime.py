@@ -1,16 +1,21 @@
-"""Tasks, timers, waiters, threads and clocks that work with asyncio, any reactor or none."""
+"""Tasks, timers, waiters, threads and clocks that work with asyncio, any reactor or none.
+
+Also log lines that appear once.
+"""
 
 import asyncio
 import contextlib
 import datetime
 import errno
+import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.utils.asyncio import call_later, is_asyncio_available
@@ -34,6 +39,31 @@ _LONGEST = 1e9
 
 # The descriptor limit to assume if the process has no limit.
 _NO_LIMIT = 1 << 20
+
+# Object -> the texts that it has logged with `log_once`.
+_LOGGED: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
+
+
+def log_once(
+    owner: object,
+    logger: logging.Logger,
+    level: int,
+    text: str,
+    *args: object,
+    extra: Mapping[str, object] | None = None,
+) -> bool:
+    """Log a line, unless the same text was logged for the same object before.
+
+    :param owner: usually the crawl.
+    :param text: the text before its arguments are inserted.
+    :returns: whether it was logged.
+    """
+    logged = _LOGGED.setdefault(owner, set())
+    if text in logged:
+        return False
+    logged.add(text)
+    logger.log(level, text, *args, extra=extra)
+    return True
 
 
 class Cancellable(Protocol):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from scrapy_robots_rfc import stats
-from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Threads
+from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Threads, log_once
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, encode
 from scrapy_robots_rfc.cache.stores.base import SharedStore, Store
 from scrapy_robots_rfc.core.text import error_text
@@ -95,7 +95,6 @@ class CacheClient:
         self._locked: set[Origin] = set()
         # Origin -> the time when we first found its file locked by another worker.
         self._refused_since: dict[Origin, float] = {}
-        self._warned_of_lease = False
         self._renewal: Cancellable | None = None
         # Method -> the earliest time when it may be called again after a failure. Methods are
         # tracked separately, because reads still work when the disk is full.
@@ -105,7 +104,6 @@ class CacheClient:
         # The number of calls in progress, which `close` waits for.
         self._running = 0
         self._closed = False
-        self._warned_of_entry = False
 
     # Look up and publish entries.
 
@@ -166,13 +164,11 @@ class CacheClient:
             entry = decode(value)
         except ValueError as error:
             self._count(stats.STORE_ERRORS)
-            if not self._warned_of_entry:
-                self._warned_of_entry = True
-                logger.warning(
-                    "The robots.txt store %s has an unreadable copy of %s (%s), so the file is "
-                    "fetched again. Further unreadable copies are counted but not logged",
-                    self._name, key, error,
-                )  # fmt: skip
+            text = (
+                "The robots.txt store %s has an unreadable copy of %s (%s), so the file is "
+                "fetched again. Further unreadable copies are counted but not logged"
+            )
+            log_once(self, logger, logging.WARNING, text, self._name, key, error)
             await self._drop(origin)  # so that it is not counted again
             return None
         return self._on_our_clock(entry)
@@ -227,19 +223,14 @@ class CacheClient:
         refused_since = self._refused_since.setdefault(origin, now)
         if now - refused_since < LEASE_PATIENCE:
             return False
-        self._warn_of_lease(origin)
+        text = (
+            "According to the robots.txt store %s, another worker has been fetching %s for "
+            "%g s, so this crawl fetches it too. If no other worker is running, delete the "
+            "lease from the store"
+        )
+        url = origin.robots_url
+        log_once(self, logger, logging.WARNING, text, self._name, url, LEASE_PATIENCE)
         return True
-
-    def _warn_of_lease(self, origin: Origin) -> None:
-        """Warn once that another worker does not release its lease."""
-        if not self._warned_of_lease:
-            self._warned_of_lease = True
-            logger.warning(
-                "According to the robots.txt store %s, another worker has been fetching %s for "
-                "%g s, so this crawl fetches it too. If no other worker is running, delete the "
-                "lease from the store",
-                self._name, origin.robots_url, LEASE_PATIENCE,
-            )  # fmt: skip
 
     def _renew_all(self) -> None:
         self._renewal = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)

@@ -27,7 +27,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 from scrapy.utils.request import request_from_dict
 
-from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import Runtime, log_once
 from scrapy_robots_rfc._scrapy import has_ended
 from scrapy_robots_rfc.errors import JobDirError, SettingError
 from scrapy_robots_rfc.optional import OUR_QUEUE, QUEUE
@@ -159,7 +159,9 @@ class RequestFile:
         self._crawler_ref = ref(crawler)  # so that a crawl that failed to start can be collected
         self.folder: Path = folder
         self._path = folder / FILE
-        self._failures: set[str] = set()  # texts that were logged
+        #: Whether a request couldn't be written or removed at some time.
+        self.has_failed: bool = False
+        self._is_unusable = False
         self._unrestored: Counter[str] = Counter()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -168,21 +170,18 @@ class RequestFile:
             self._connection = sqlite3.connect(
                 self._path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
             )
-        except (OSError, sqlite3.Error) as error:
-            raise JobDirError(self._explain(error)) from error
-        try:
             #: The number of requests of each part that an earlier process left.
             self.counts: dict[PartKey, int] = self._lock_and_count()
             (last_place,) = self._connection.execute(_LAST_PLACE).fetchone()
             self._last_place: int = last_place or 0
             self._enlarge_journal()
             _replace(folder / STATE, json.dumps(_STATE_IN_USE))
-        except (OSError, ValueError, sqlite3.Error) as error:
-            self._connection.close()
+        except (OSError, ValueError, sqlite3.Error, JobDirError) as error:
+            if hasattr(self, "_connection"):
+                self._connection.close()
+            if isinstance(error, JobDirError):
+                raise
             raise JobDirError(self._explain(error)) from error
-        except JobDirError:
-            self._connection.close()
-            raise
 
     # Opening and closing.
 
@@ -237,14 +236,14 @@ class RequestFile:
         is_empty = False
         with suppress(sqlite3.Error):
             is_empty = self._connection.execute(_LAST_PLACE).fetchone() == (None,)
-        is_removed = is_empty and _CLOSING not in self._failures
+        is_removed = is_empty and not self._is_unusable
         if is_removed:  # before the lock is dropped, because another crawl may be waiting for it
             for name in (FILE, _JOURNAL):
                 (self.folder / name).unlink(missing_ok=True)
         self._connection.close()
         for text, count in self._unrestored.items():
             if count > 1:
-                self._log(logging.ERROR, f"Lost {count - 1} more requests ({text})")
+                logger.error("Lost %d more requests (%s)", count - 1, text, extra=self._extra)
         return {} if is_removed else _STATE_IN_USE
 
     # Requests.
@@ -268,7 +267,8 @@ class RequestFile:
             raise ValueError(str(error)) from error
         except sqlite3.Error as error:
             if _code_of(error) in _DISK_ERRORS:
-                self._log_failure(_WAITING, error)
+                self.has_failed = True
+                self._log_once(_WAITING, error)
             else:
                 self._end_crawl(error)
             raise ValueError(str(error)) from error
@@ -309,24 +309,12 @@ class RequestFile:
 
     # Failures.
 
-    def _log_failure(self, text: str, error: sqlite3.Error) -> bool:
-        """Log a failure, unless the same text was logged before. Return whether it was logged."""
-        if text in self._failures:
-            return False
-        self._failures.add(text)
-        self._log(logging.ERROR, text, self.folder.parent, error)
-        return True
-
     def _end_crawl(self, error: sqlite3.Error) -> None:
         """End the crawl, because requests cannot be removed, or the file is damaged."""
-        if self._log_failure(_CLOSING, error):
+        self.has_failed = self._is_unusable = True
+        if self._log_once(_CLOSING, error):
             assert self._crawler.engine is not None
             Runtime().spawn(self._crawler.engine.close_spider_async(reason="jobdir_error"))
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a request couldn't be written or removed at some time."""
-        return bool(self._failures)
 
     @property
     def _crawler(self) -> Crawler:
@@ -340,10 +328,17 @@ class RequestFile:
         self._unrestored[cause] += 1
         if self._unrestored[cause] == 1:
             text = "Lost a request of %s that cannot be restored from JOBDIR (%s)"
-            self._log(logging.ERROR, text, key.origin or key.slot, cause, exc_info=error)
+            arguments = (key.origin or key.slot, cause)
+            logger.error(text, *arguments, exc_info=error, extra=self._extra)
 
-    def _log(self, level: int, text: str, *args: object, exc_info: Exception | None = None) -> None:
-        logger.log(level, text, *args, exc_info=exc_info, extra={"spider": self._crawler.spider})
+    def _log_once(self, text: str, error: sqlite3.Error) -> bool:
+        """Log a failure with its folder, unless it was logged before. Return whether it is new."""
+        arguments = (self.folder.parent, error)
+        return log_once(self, logger, logging.ERROR, text, *arguments, extra=self._extra)
+
+    @property
+    def _extra(self) -> dict[str, object]:
+        return {"spider": self._crawler.spider}
 
 
 _MOVE = "Move it elsewhere, or use another JOBDIR"

@@ -6,6 +6,7 @@ parked, which means that it is skipped until it is woken. In memory, a part is o
 priority queues. With JOBDIR, it is rows of a file (`disk.py`).
 """
 
+import gc
 import logging
 from collections import deque
 from dataclasses import dataclass
@@ -104,10 +105,7 @@ class OriginPriorityQueue:
             self._file = request_file(crawler, Path(key))
             self._is_lifo = is_lifo(downstream_queue_cls)
             self._is_start_lifo = None if start_queue_cls is None else is_lifo(start_queue_cls)
-            for part_key, count in self._file.counts.items():
-                queued_origin = self._gate.queued_origin_of(part_key.origin)
-                self._new_part(part_key, queued_origin).add_to_size(count)
-            self._file.counts = {}
+            self._restore_parts(self._file)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **options: Any) -> Self:  # noqa: ANN401
@@ -152,6 +150,18 @@ class OriginPriorityQueue:
             self._slots.append(key.slot)
         ready.append(part)
         return part
+
+    def _restore_parts(self, file: RequestFile) -> None:
+        """Create the parts of requests that an earlier process left."""
+        was_enabled = gc.isenabled()
+        gc.disable()  # it would check the first parts many times, which takes as long as the rest
+        try:
+            for key, count in file.counts.items():
+                self._new_part(key, self._gate.queued_origin_of(key.origin)).add_to_size(count)
+        finally:
+            if was_enabled:
+                gc.enable()
+        file.counts = {}
 
     # Removing requests.
 

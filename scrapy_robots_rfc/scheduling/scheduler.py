@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
+from scrapy_robots_rfc._runtime import log_once
 from scrapy_robots_rfc._scrapy import wake_engine
 from scrapy_robots_rfc.scheduling.gate import (
     MAX_LOOKS,
@@ -63,7 +64,6 @@ class _Parking:
         self._crawler: Crawler = spider.crawler
         self._parked = OriginPriorityQueue(self._crawler, load_object(_IN_MEMORY), key="")
         self._gate: Gate = gate_of(self._crawler)
-        self._has_logged_maximum = False
         open_scheduler = getattr(super(), "open", None)
         return None if open_scheduler is None else open_scheduler(spider)
 
@@ -105,7 +105,13 @@ class _Parking:
                 self._gate.forget(queued_origin)
                 return request
             if len(self._parked) >= self.max_parked:
-                self._log_maximum()
+                text = (
+                    "%d requests are parked in memory, which is the maximum, so more are returned"
+                    " to %s"
+                )
+                arguments = (len(self._parked), type(self).__name__)
+                extra = {"spider": self._spider}
+                log_once(self, logger, logging.WARNING, text, *arguments, extra=extra)
                 self._return(request)
                 self._gate.forget(queued_origin)
                 return None
@@ -137,15 +143,6 @@ class _Parking:
         # Undo `skip_filter`, because the scheduler may have kept this object. If it has stored a
         # copy, `_take_from_scheduler` undoes it there.
         restore_filter(request)
-
-    def _log_maximum(self) -> None:
-        """Warn once that the maximum number of parked requests was reached."""
-        if self._has_logged_maximum:
-            return
-        self._has_logged_maximum = True
-        text = "%d requests are parked in memory, which is the maximum, so more are returned to %s"
-        name = type(self).__name__
-        logger.warning(text, len(self._parked), name, extra={"spider": self._spider})
 
 
 def _itself(request: Request) -> Request:

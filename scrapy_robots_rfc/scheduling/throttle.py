@@ -25,7 +25,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scrapy, stats
-from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter
+from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter, log_once
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -87,7 +87,6 @@ class Throttle:
         self._timer: Cancellable | None = None
         self._wake_at = math.inf
         self._added_seconds = 0.0
-        self._has_warned_of_held = False
         # The requests with a turn that have reached the downloader, so they will be sent.
         self._reached: WeakSet[Request] = WeakSet()
 
@@ -302,14 +301,13 @@ class Throttle:
 
     def _warn_of_held(self, origin: Origin) -> None:
         """Warn, once per crawl, that an interval may not be kept."""
-        if not self._has_warned_of_held:
-            self._has_warned_of_held = True
-            text = (
-                "A middleware has held a request to %s for over %g s, and other requests are "
-                "waiting for its turn. To avoid a deadlock, they are sent now, perhaps faster than "
-                "the Crawl-delay allows. Further cases are not logged"
-            )
-            logger.warning(text, origin, MAX_HELD, extra={"spider": self._crawler.spider})
+        text = (
+            "A middleware has held a request to %s for over %g s, and other requests are "
+            "waiting for its turn. To avoid a deadlock, they are sent now, perhaps faster than "
+            "the Crawl-delay allows. Further cases are not logged"
+        )
+        extra = {"spider": self._crawler.spider}
+        log_once(self._crawler, logger, logging.WARNING, text, origin, MAX_HELD, extra=extra)
 
     # Waking.
 
