@@ -200,33 +200,26 @@ class Gate:
         policy = queued_origin.policy = service.cached(origin)
         if policy is not None and policy.for_all_routes:
             return 0.0
+        has_room = service.pending.has_room(origin)
         # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
-        if queued_origin.fetched is None and not service.pending.has_room(origin):
-            self._get_in_line(queued_origin, origin, service)
-            return None
-        request = peek()
-        # A fetch without the request's proxy would reveal the crawler's own address. So let the
-        # queue skip a request that can't be read, and let one that can't be peeked at wait in the
-        # middleware.
-        if request is None:
-            queued_origin.policy = None  # it may not apply to the request's route
-            return 0.0
-        queued_origin.policy = self._policy_for(queued_origin, request, service)
-        if queued_origin.policy is not None:
-            return 0.0
-        if not service.pending.has_room(origin):
-            self._get_in_line(queued_origin, origin, service)
-            return None
-        queued_origin.state = State.FETCHING
-        service.fetch(origin, request)
-        return None
-
-    def _get_in_line(
-        self, queued_origin: QueuedOrigin, origin: Origin, service: RobotsService
-    ) -> None:
-        """Let an origin wait until there is room for its fetch."""
+        if has_room or queued_origin.fetched is not None:
+            request = peek()
+            # A fetch without the request's proxy would reveal the crawler's own address. So let the
+            # queue skip a request that can't be read, and let one that can't be peeked at wait in
+            # the middleware.
+            if request is None:
+                queued_origin.policy = None  # it may not apply to the request's route
+                return 0.0
+            queued_origin.policy = self._policy_for(queued_origin, request, service)
+            if queued_origin.policy is not None:
+                return 0.0
+            if has_room:
+                queued_origin.state = State.FETCHING
+                service.fetch(origin, request)
+                return None
         queued_origin.state = State.IN_LINE
         service.pending.wait_in_line(origin)
+        return None
 
     def _policy_for(
         self, queued_origin: QueuedOrigin, request: Request, service: RobotsService
@@ -334,8 +327,7 @@ class Gate:
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
-        if is_closing(self._crawler):  # count its requests before they become READY
-            self.count_waiting()
+        self.tick()  # count its requests before they become READY
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
             # The state may even be IN_LINE, if the fetch was for a request outside the scheduler.
