@@ -87,8 +87,10 @@ def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - optional
 
         return SqliteStore(path), address
-    if address.endswith(_FILES):
-        accepted = f"'{SQLITE}{address}' to use this file, or {CACHE_ACCEPTED}"
+    file = address.removeprefix("sqlite:").removeprefix("//")
+    is_file = file.endswith(_FILES) or (file != address and file.strip("/"))
+    if is_file and "://" not in file:
+        accepted = f"'{SQLITE}{file}' to use this file, or {CACHE_ACCEPTED}"
         raise SettingError(key, address, accepted)
     if ":" in address:  # not an import path
         raise SettingError(key, without_credentials(address), CACHE_ACCEPTED)

@@ -91,8 +91,8 @@ def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
         "redsi://me:secret@h",
         "http://me:secret@h/?password=secret",
         "redis:me:secret@h",
+        "redsi://me:secret@h/robots.db",
         "sqlite:///",
-        "sqlite://relative",
         "memory",
         "nowhere.Nothing",
         "scrapy.Spider",
@@ -114,12 +114,23 @@ def test_what_is_not_accepted(spec: object) -> None:
     assert "secret" not in str(raised.value.value)
 
 
-@pytest.mark.parametrize("path", ["robots.sqlite", "/tmp/robots.db", "cache/robots.sqlite3"])
-def test_the_path_of_a_file(path: str) -> None:
-    """The error for a plain path says how to write it as an address."""
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ("robots.sqlite", "robots.sqlite"),
+        ("/tmp/robots.db", "/tmp/robots.db"),
+        ("cache/robots.sqlite3", "cache/robots.sqlite3"),
+        ("sqlite:robots", "robots"),
+        ("sqlite:/tmp/robots", "/tmp/robots"),
+        ("sqlite://robots.sqlite", "robots.sqlite"),
+        ("sqlite://robots", "robots"),
+    ],
+)
+def test_the_path_of_a_file(spec: str, path: str) -> None:
+    """The error for a path without enough slashes says how to write it as an address."""
     with pytest.raises(SettingError) as raised:
-        opened(path)
-    start = f"ROBOTS_CACHE = '{path}' is not accepted. It must be 'sqlite:///{path}' to use this"
+        opened(spec)
+    start = f"ROBOTS_CACHE = '{spec}' is not accepted. It must be 'sqlite:///{path}' to use this"
     assert str(raised.value).startswith(start)
 
 
