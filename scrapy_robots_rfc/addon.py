@@ -1,8 +1,9 @@
 """The Scrapy add-on, which users enable with `ADDONS = {"scrapy_robots_rfc.Addon": 500}`."""
 
-from typing import Any
+from typing import Any, Self
 
 from scrapy.core.scheduler import Scheduler
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
@@ -17,7 +18,7 @@ from scrapy_robots_rfc.optional import (
     class_of,
     is_kind,
 )
-from scrapy_robots_rfc.settings import OUR_PARSER, read_settings
+from scrapy_robots_rfc.settings import OUR_PARSER, read_settings, refuse_wrong_places
 
 STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 OURS = "scrapy_robots_rfc.RfcRobotsTxtMiddleware"
@@ -40,6 +41,16 @@ _PRIORITY = SETTINGS_PRIORITIES["addon"]
 
 class Addon:
     """Scrapy add-on that enables the plugin. It may be applied more than once."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Create the add-on.
+
+        :raises SettingError: if it is in another setting than ADDONS.
+        """
+        if _is_reactor_ready(crawler.settings):
+            refuse_wrong_places(crawler.settings)
+        return cls()
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Enable our middlewares and queue, without changing the user's own settings.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from scrapy.settings import BaseSettings
+from scrapy.utils.python import global_object_name
 
 from scrapy_robots_rfc.core.agents import ACCEPTED, Agent, parse_agent
 from scrapy_robots_rfc.core.preferences import parse_uses
@@ -73,6 +74,15 @@ _REPORT = (
     " {'robots.jsonl': {'allowed': True}}"
 )
 _FEED = f"{FEED_ACCEPTED}; 'allowed' must be True or False"
+
+# Class that Scrapy calls -> the setting where it belongs.
+_PLACES = {
+    "Addon": "ADDONS",
+    "RfcPageRulesMiddleware": "SPIDER_MIDDLEWARES",
+    "RfcRobotsTxtMiddleware": "DOWNLOADER_MIDDLEWARES",
+    "RfcUseMiddleware": "DOWNLOADER_MIDDLEWARES",
+}
+_COMPONENTS = (*dict.fromkeys(_PLACES.values()), "EXTENSIONS", "ITEM_PIPELINES")
 
 #: Exceptions that mean a value is not accepted.
 _WRONG = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
@@ -382,9 +392,10 @@ TABLE = tuple(BY_FIELD.values())
 def read_settings(settings: BaseSettings) -> Settings:
     """Read and validate a crawl's settings.
 
-    :raises SettingError: if a value is not accepted.
+    :raises SettingError: if a value is not accepted, or one of our classes is in a wrong setting.
     """
     try:
+        refuse_wrong_places(settings)
         read = Settings(**{name: read_row(row, settings) for name, row in BY_FIELD.items()})
     except SettingError as error:
         raise error.with_traceback(None) from None  # our stack frames would not help the user
@@ -398,6 +409,19 @@ def read_settings(settings: BaseSettings) -> Settings:
         # The user only set the maximum, and it is below the default minimum.
         read = read._replace(cache_min_age=read.cache_max_age)
     return read
+
+
+def refuse_wrong_places(settings: BaseSettings) -> None:
+    """Check that our classes are in the right settings. Otherwise Scrapy would never call them.
+
+    :raises SettingError: if one of them is in another setting.
+    """
+    for name in _COMPONENTS:
+        for key, position in settings.getdict(name).items():
+            path = key if isinstance(key, str) else global_object_name(key)
+            place = _PLACES.get(path.rpartition(".")[2], name)
+            if position is not None and place != name and path.startswith("scrapy_robots_rfc."):
+                raise SettingError(name, path, f"in {place}")
 
 
 def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - depends on the row

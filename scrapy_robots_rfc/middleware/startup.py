@@ -50,8 +50,6 @@ _WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, RETURNED
 _PART = "robot"
 # Components from any other package may follow redirects themselves.
 _NOT_THIRD_PARTY = ("scrapy", "scrapy_robots_rfc")
-SPIDER_MIDDLEWARES = "SPIDER_MIDDLEWARES"
-_DOWNLOADER_MIDDLEWARES = ("RfcRobotsTxtMiddleware", "RfcUseMiddleware")
 # Minimum similarity between a misspelt name and the right one, where 1 means equal.
 _SIMILAR = 0.6
 _VERY_SIMILAR = 0.9
@@ -68,7 +66,6 @@ def settings_of(crawler: Crawler, our_class: type) -> Settings:
     """
     scrapy_settings = crawler.settings
     our_settings = read_settings(scrapy_settings)
-    _check_kinds(scrapy_settings)
     _check_optional(our_settings, scrapy_settings, our_class)
     log = partial(logger.log, extra={"spider": crawler.spider})
     for key, hint in _unknown(scrapy_settings):
@@ -218,17 +215,6 @@ class Misspelt:
             logger.warning(
                 "%s %r has no effect; did you mean %r?", kind, name, similar, extra=extra
             )
-
-
-def _check_kinds(scrapy_settings: BaseSettings) -> None:
-    """Check that our downloader middlewares are not listed as spider middlewares.
-
-    :raises SettingError: Scrapy would never call one of them.
-    """
-    for key in _enabled(scrapy_settings, SPIDER_MIDDLEWARES):
-        if _path(key).rpartition(".")[2] in _DOWNLOADER_MIDDLEWARES and not _is_third_party(key):
-            accepted = f"in {DOWNLOADER_MIDDLEWARES}, because it is a downloader middleware"
-            raise SettingError(SPIDER_MIDDLEWARES, _path(key), accepted)
 
 
 def _check_optional(settings: Settings, scrapy_settings: BaseSettings, our_class: type) -> None:

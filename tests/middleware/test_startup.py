@@ -10,7 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 
-from scrapy_robots_rfc import OriginPriorityQueue, RfcRobotsTxtMiddleware, scheduler_around
+from scrapy_robots_rfc import Addon, OriginPriorityQueue, RfcRobotsTxtMiddleware, scheduler_around
 from scrapy_robots_rfc.errors import SettingError
 from tests.support import crawling
 from tests.support.crawling import Pages, crawl, lines, records
@@ -236,15 +236,33 @@ async def test_names_without_effect(site: Site, caplog: pytest.LogCaptureFixture
     ]
 
 
+ADDON = "scrapy_robots_rfc.Addon"
+PAGES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
+USES = "scrapy_robots_rfc.RfcUseMiddleware"
+
+
 @pytest.mark.parametrize(
-    "middleware", [OURS, "scrapy_robots_rfc.RfcUseMiddleware", RfcRobotsTxtMiddleware]
+    ("wrong", "component", "right"),
+    [
+        ("DOWNLOADER_MIDDLEWARES", ADDON, "ADDONS"),
+        ("EXTENSIONS", ADDON, "ADDONS"),
+        ("ITEM_PIPELINES", Addon, "ADDONS"),
+        ("ADDONS", RfcRobotsTxtMiddleware, "DOWNLOADER_MIDDLEWARES"),
+        ("EXTENSIONS", OURS, "DOWNLOADER_MIDDLEWARES"),
+        ("SPIDER_MIDDLEWARES", OURS, "DOWNLOADER_MIDDLEWARES"),
+        ("SPIDER_MIDDLEWARES", USES, "DOWNLOADER_MIDDLEWARES"),
+        ("DOWNLOADER_MIDDLEWARES", PAGES, "SPIDER_MIDDLEWARES"),
+    ],
 )
+@pytest.mark.parametrize("others", [{}, {"ADDONS": {ADDON: 500}}], ids=["alone", "add-on"])
 @ensureDeferred
-async def test_downloader_middleware_among_spider_middlewares(middleware: str | type) -> None:
-    """A crawl doesn't start if our middleware is in the wrong setting; the error names the right
-    one.
+async def test_components_in_wrong_settings(
+    wrong: str, component: Any, right: str, others: dict[str, Any]
+) -> None:
+    """A crawl doesn't start if one of our classes is in the wrong setting; the error names the
+    right one.
     """
-    with pytest.raises(SettingError, match=r"^SPIDER_MIDDLEWARES = ") as raised:
-        await crawl([], {"SPIDER_MIDDLEWARES": {middleware: 100}})
-    accepted = "in DOWNLOADER_MIDDLEWARES, because it is a downloader middleware"
-    assert raised.value.accepted == accepted
+    settings = {"DOWNLOADER_MIDDLEWARES": {}, **others}
+    settings[wrong] = {**settings.get(wrong, {}), component: 100}
+    with pytest.raises(SettingError, match=f"^{wrong} = '.*' is .* It must be in {right}$"):
+        await crawl([], settings)
