@@ -3,8 +3,8 @@
 import os
 import signal
 import sys
-from argparse import ArgumentParser, Namespace
-from typing import NoReturn
+from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from typing import Any, NoReturn
 
 from scrapy.settings import Settings
 
@@ -40,6 +40,16 @@ class _Parser(ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(arguments)}")
 
 
+class _Once(Action):
+    """An argument that stores a value. As an option, it may only be given once."""
+
+    def __call__(self, _: object, namespace: Namespace, values: Any, __: object = None) -> None:  # noqa: ANN401
+        """Store the value."""
+        if self.option_strings and getattr(namespace, self.dest) is not self.default:
+            raise ArgumentError(self, "may only be given once")
+        setattr(namespace, self.dest, values)
+
+
 def add_topics(parser: ArgumentParser) -> None:
     """Add the topics to the `scrapy robots` parser."""
     # Scrapy creates this parser, and its own `error` method would also print the usage.
@@ -58,7 +68,7 @@ def add_topics(parser: ArgumentParser) -> None:
         # Scrapy itself accepts -s only before the topic.
         topic_parser.add_argument("-s", dest="also_set", metavar="NAME=VALUE", action="append")
         for argument, options in topic.arguments.items():
-            topic_parser.add_argument(argument, **options)
+            topic_parser.add_argument(argument, **{"action": _Once, **options})
 
 
 def run_topic(settings: Settings, opts: Namespace) -> int:

@@ -212,6 +212,11 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
             "nowhere cannot be read: No such file or directory; use another file, or -",
         ),
         (
+            (SITE, "--robots", "a", "--robots", "b"),
+            "",
+            "argument --robots: may only be given once; see ",
+        ),
+        (
             (SITE, "--agent", " "),
             "",
             "argument --agent: not a crawler name; use a product token or a User-Agent; see ",
@@ -412,8 +417,10 @@ def test_http_cache_is_not_used(tmp_path: Path) -> None:
 
 
 def test_unknown_use(robots: Callable[..., Done], given: str) -> None:
-    """An unknown label in --use has a warning with a similar known one."""
-    done = robots("check", SITE, "--use", "search,ai-train,trian-ai", "--robots", given)
+    """An unknown label in --use has a warning with a similar known one. Repeated --use add up."""
+    uses = ("--use", "search,ai-train", "--use", "trian-ai")
+    done = robots("check", SITE, *uses, "--robots", given, "--json")
+    assert json.loads(done.out)["declared"] == ["search", "train-ai", "trian-ai"]
     warning = (
         "unknown label --use trian-ai, so only sites that mention it can disallow it;"
         " did you mean train-ai?"

@@ -161,11 +161,15 @@ def test_lines_as_in_the_file(tmp_path: Path) -> None:
 
 
 def test_select_and_ignore(tmp_path: Path) -> None:
-    """Only the selected findings are shown, and only they determine the exit code."""
-    selected = lint("-", "--select", "never_matches, repeated_rule", folder=tmp_path, stdin=ERROR)
+    """Only the selected findings are shown, and only they determine the exit code.
+
+    Repeated options add up.
+    """
+    only = ("--select", "never_matches", "--select", "no_rules, repeated_rule")
+    selected = lint("-", *only, folder=tmp_path, stdin=ERROR)
     assert selected.lines[-1] == "-: 2 findings (1 error, 1 notice)"
-    both = ("--select", "never_matches,repeated_rule", "--ignore", "never_matches")
-    ignored = lint("-", *both, folder=tmp_path, stdin=ERROR)
+    without = ("--ignore", "never_matches", "--ignore", "no_rules")
+    ignored = lint("-", *only, *without, folder=tmp_path, stdin=ERROR)
     assert (ignored.code, ignored.lines[-1]) == (0, "-: 1 finding (1 notice)")
     wrong = lint("-", "--ignore", "repeated", folder=tmp_path)
     assert wrong.code == 2
