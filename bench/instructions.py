@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from scrapy import Request, Spider
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.http import Response, TextResponse
 
 from bench.crawling import MODES, OFF, OURS, STOCK, MadeUpAnswers, crawled
@@ -33,8 +34,13 @@ _SLOWDOWN = 30
 START, PAGE, ORIGIN = 140e6, 1.006, 1.0
 
 
-class SameRules(MadeUpAnswers):
-    """A download handler that gives all sites the same robots.txt."""
+class SameRules(MadeUpAnswers, HTTP11DownloadHandler):
+    """Replaces Scrapy's download handler. All sites have the same robots.txt.
+
+    With a handler of another module, our middleware would also judge final URLs.
+    """
+
+    __module__ = HTTP11DownloadHandler.__module__
 
     async def robots_txt(self, request: Request) -> Response:
         """Return the file."""
