@@ -98,6 +98,9 @@ _TDMREP_META: dict[str, Any] = {
 # Maps the first word of a preference's source to its name in stat keys. All others are headers.
 _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
 _ACCEPTED = "a list or a comma-separated string of labels"
+_UNKNOWN_IN_META = (
+    "requests with this label in meta are dropped if the site disallows any known use"
+)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -135,20 +138,30 @@ class RfcUseMiddleware:
         self._warned = False
         # Request -> the robots.txt that applied when the request was sent, and its preferences.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
-        # Warn about misspelled labels, because no site would disallow them.
-        for label, hint in unknown_labels(self._uses_of_crawl()):
-            logger.warning(
-                "The declared use %r is not a known label, so only sites that use the same label "
-                "can disallow it; %s",
-                label,
-                hint,
-                extra={"spider": crawler.spider},
-            )
+        uses = self._uses_of_crawl()
+        self._known = {*LABELS, *uses}
+        self._warned_of: set[str] = set()
+        self._warn_of_unknown(uses, "only sites that use the same label can disallow it")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Create the middleware."""
         return cls(crawler)
+
+    def _warn_of_unknown(self, uses: tuple[str, ...], effect: str) -> None:
+        """Warn once about each unknown label. It may be misspelled, so no site would disallow it.
+
+        :param effect: what follows for the crawl.
+        """
+        for label, hint in unknown_labels(use for use in uses if use not in self._warned_of):
+            self._warned_of.add(label)
+            logger.warning(
+                "The declared use %r is not a known label, so %s; %s",
+                label,
+                effect,
+                hint,
+                extra={"spider": self._crawler.spider},
+            )
 
     @cached_property
     def _robots(self) -> RfcRobotsTxtMiddleware:
@@ -224,13 +237,17 @@ class RfcUseMiddleware:
 
     def _uses_of(self, request: Request) -> tuple[str, ...]:
         """Return the uses declared in the request meta, or else the crawl's uses."""
-        if DECLARED_KEY not in request.meta:
-            return self._uses_of_crawl()
-        value = request.meta[DECLARED_KEY]
+        value = request.meta.get(DECLARED_KEY)
         try:
-            return parse_uses(value) or ()
+            uses = parse_uses(value)
         except TypeError:
             raise AgentError(f"{DECLARED_KEY} is {value!r}, but it must be {_ACCEPTED}") from None
+        if uses is None:
+            return self._uses_of_crawl()
+        if not self._known.issuperset(uses):  # a misspelled label must not allow more
+            self._warn_of_unknown(uses, _UNKNOWN_IN_META)
+            uses = tuple(dict.fromkeys((*uses, *LABELS)))
+        return uses
 
     def _uses_of_crawl(self) -> tuple[str, ...]:
         """Return the uses declared by the spider, or else by ROBOTS_USE."""

@@ -269,7 +269,10 @@ def test_refusals_of_several_uses() -> None:
 
 @ensureDeferred
 async def test_use_of_spider_and_request(site: Site) -> None:
-    """A request's meta comes before the spider's attribute, and that before the setting."""
+    """A request's meta comes before the spider's attribute, and that before the setting.
+
+    None in meta means that it is not given.
+    """
 
     class Searches(Pages):
         robots_use = ("search",)
@@ -278,10 +281,12 @@ async def test_use_of_spider_and_request(site: Site) -> None:
         Request(site.url("/closed")),
         Request(site.url("/closed/1"), meta={"robots_declared_use": "train-ai"}),
         Request(site.url("/open/1"), meta={"robots_declared_use": []}),
+        Request(site.url("/none"), meta={"robots_declared_use": None}),
     ]
+    site.replies["/none"] = Reply(200, headers=(("Content-Usage", "search=n"),))
     result = await crawl(requests, {"ROBOTS_USE": ["train-ai"]}, spider=Searches)
-    assert [isinstance(one, RobotsDisallowed) for one in result.outcomes.values()].count(True) == 1
-    assert isinstance(result.outcomes[site.url("/closed/1")], RobotsDisallowed)
+    dropped = {url for url, one in result.outcomes.items() if isinstance(one, RobotsDisallowed)}
+    assert dropped == {site.url("/closed/1"), site.url("/none")}
 
 
 @ensureDeferred
@@ -398,6 +403,29 @@ async def test_attribute_that_is_not_a_list(site: Site) -> None:
 
     with pytest.raises(SettingError, match="the spider's robots_use = 3 is not accepted"):
         await crawl([site.url("/open")], {"ROBOTS_USE": []}, spider=Wrong)
+
+
+@ensureDeferred
+async def test_unknown_label_in_meta(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A request that declares an unknown label declares all known ones, too. One line warns of it.
+
+    A label of the crawl is known.
+    """
+    declared = {"/closed": "trian-ai", "/closed/1": "trian-ai", "/closed/2": "genai"}
+    requests = [
+        Request(site.url(path), meta={"robots_declared_use": use}) for path, use in declared.items()
+    ]
+    result = await crawl(requests, {"ROBOTS_USE": ["genai"]})
+    closed, second, known = result.outcomes.values()
+    assert isinstance(closed, RobotsDisallowed)
+    assert closed.why.startswith("robots.txt line 3: refuses train-ai (")
+    assert isinstance(second, RobotsDisallowed)
+    assert known == 200
+    warning = (
+        "The declared use 'trian-ai' is not a known label, so requests with this label in meta are"
+        " dropped if the site disallows any known use; did you mean train-ai?"
+    )
+    assert caplog.messages.count(warning) == 1
 
 
 @ensureDeferred
