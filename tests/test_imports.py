@@ -98,6 +98,7 @@ def test_crawl(
         "core.lint_suggestions",
         "core.near_misses",
         "core.response",
+        "core.uses",
         "reporting.report",
         "reporting.archive",
         "cache.stores.sqlite",

@@ -56,6 +56,7 @@ OUTSIDE = (
     "core.lint_suggestions",
     "core.near_misses",
     "core.response",
+    "core.uses",
     "fetching.ftp",
     "fetching.overrides",
     "scheduling.shared",

@@ -18,7 +18,6 @@ from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
 from scrapy_robots_rfc.commands.html_pages import write_page
 from scrapy_robots_rfc.commands.page_uses import PageUses, find_with_pages, with_page
-from scrapy_robots_rfc.core import preferences
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.explanation import (
@@ -30,8 +29,10 @@ from scrapy_robots_rfc.core.explanation import (
 )
 from scrapy_robots_rfc.core.lines import LineKind, as_text
 from scrapy_robots_rfc.core.near_misses import near_misses
+from scrapy_robots_rfc.core.preferences import POLICY_TOKENS, parse_uses
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import join_items, printable
+from scrapy_robots_rfc.core.uses import find_refusal, unknown_labels
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
@@ -60,13 +61,13 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
     _refuse_combinations(opts)
-    uses = preferences.parse_uses(opts.use)
+    uses = parse_uses(opts.use)
     if opts.page:
         settings.set(
             "ROBOTS_USE", settings["ROBOTS_USE"] or [] if uses is None else uses, "cmdline"
         )
     our_settings = common.prepared(settings)
-    for label, hint in preferences.unknown_labels(uses or ()):
+    for label, hint in unknown_labels(uses or ()):
         console.complain(
             f"unknown label --use {label}, so only sites that mention it can disallow it; {hint}"
         )
@@ -259,7 +260,7 @@ def _judged(
     archived = found if isinstance(found, ArchivedRobots) else None
     declared = settings.use if archived is None or archived.use is None else archived.use
     declared = (declared if uses is None else uses) or ()
-    refusal = preferences.find_refusal(declared, use)
+    refusal = find_refusal(declared, use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
@@ -466,8 +467,8 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
         names = printable(", ".join(filter(None, group["tokens"]))) or "(no name)"
         names += " (applies)" * group["applies"]
         for token in group["tokens"]:
-            if token.lower() in preferences.POLICY_TOKENS:
-                names += f" (sets what may be used for {preferences.POLICY_TOKENS[token.lower()]})"
+            if token.lower() in POLICY_TOKENS:
+                names += f" (sets what may be used for {POLICY_TOKENS[token.lower()]})"
         console.print(f"\n{mark} {group['line']:>5}  {names}")
         for rule in group["rules"]:
             text = printable(f"{rule['kind']}: {rule['pattern']}")

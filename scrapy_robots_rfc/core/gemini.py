@@ -49,18 +49,6 @@ def _escaped(line: re.Match[bytes]) -> bytes:
     return line[0].replace(b"*", b"%2A").replace(b"$", b"%24")
 
 
-def _with_one_virtual(tokens: str | Sequence[str]) -> list[tuple[str, ...]]:
-    """For each virtual user agent, return the tokens without any other virtual user agents."""
-    if isinstance(tokens, str):  # only a list may contain several virtual user agents
-        return []
-    virtual = [name for name in tokens if name.lower() in VIRTUAL_AGENTS]
-    combinations: list[tuple[str, ...]] = []
-    for agent in virtual:
-        others = set(virtual) - {agent}
-        combinations.append(tuple(name for name in tokens if name not in others))
-    return combinations
-
-
 def deciding_tokens(
     file: RobotsTxt, url: str | bytes, tokens: str | Sequence[str]
 ) -> str | Sequence[str]:
@@ -68,11 +56,16 @@ def deciding_tokens(
 
     If there are several virtual user agents, the first one that is disallowed decides.
     """
-    combinations = _with_one_virtual(tokens) if isinstance(file, GeminiFile) else []
-    if len(combinations) < 2:
+    # Only a list may contain several virtual user agents.
+    if not isinstance(file, GeminiFile) or isinstance(tokens, str):
         return tokens
-    for combination in combinations:
-        # `file.decide` would call this function again.
-        if not RobotsTxt.decide(file, url, combination).allowed:
-            return combination
-    return combinations[0]  # all of them are allowed
+    virtual = {name for name in tokens if name.lower() in VIRTUAL_AGENTS}
+    # For each virtual user agent, the tokens without any other virtual user agents.
+    combinations = [
+        tuple(name for name in tokens if name == agent or name not in virtual)
+        for agent in tokens
+        if agent in virtual
+    ]
+    # `file.decide` would call this function again.
+    disallowed = (each for each in combinations if not RobotsTxt.decide(file, url, each).allowed)
+    return next(disallowed, combinations[0] if combinations else tokens)

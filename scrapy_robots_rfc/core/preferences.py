@@ -1,19 +1,17 @@
-"""Parse a site's preferences about how its pages are used, from robots.txt and HTTP headers.
+"""Parse a site's preferences about how its pages are used. `uses.py` applies them to a crawl.
 
 Most of this is based on drafts that may still change. `LABELS` lists them, and
 `docs/preferences.md` explains how they are interpreted.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
-from scrapy_robots_rfc.core.text import join_items, printable
 
 #: Known label -> its synonyms. Other labels are also accepted, but we log a warning if a crawl
 #: declares one.
@@ -39,7 +37,8 @@ NICKNAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "ai-input": ("grounding", "rag"),
     TDM: ("data-mining", "mining", "notdm", "tdm-reservation", "text-and-data-mining"),
 })  # fmt: skip
-_LABEL_MEANT = LABEL_OF | {name: label for label, names in NICKNAMES.items() for name in names}
+#: Synonym or nickname -> label.
+LABEL_MEANT = LABEL_OF | {name: label for label, names in NICKNAMES.items() for name in names}
 #: The spider attribute that declares a crawl's uses.
 USE_ATTRIBUTE = "robots_use"
 #: The request meta key that declares a request's uses. Responses have a different key,
@@ -57,9 +56,6 @@ _SPELLING = {key.lower(): key for key in (
 #: Maximum number and total size in bytes of a group's records about use. All of them are matched
 #: against each page on the event loop, which takes up to 10 ms. Real files only contain a few.
 MAX_RECORDS, MAX_BYTES = 1000, 32_768
-# Maximum number of characters to show from a record, header line or meta tag in a message.
-_MAX_SHOWN = 200
-
 # If a label has several values, the one with the highest number wins.
 _STRICTNESS = {None: 0, True: 1, False: 2}
 
@@ -78,18 +74,7 @@ def parse_uses(value: object) -> tuple[str, ...] | None:
     if not isinstance(labels, kinds) or not all(isinstance(label, str) for label in labels):
         raise TypeError(value)
     named = (label.strip().lower().replace("_", "-") for label in labels if label.strip())
-    return tuple(dict.fromkeys(_LABEL_MEANT.get(label, label) for label in named))
-
-
-def unknown_labels(uses: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown label together with a hint that names a similar or all known labels."""
-    for label in uses:
-        if label not in LABELS:
-            from difflib import get_close_matches  # noqa: PLC0415 - only needed for unknown labels
-
-            similar = get_close_matches(label, [*LABELS, *_LABEL_MEANT], n=1)
-            meant = [_LABEL_MEANT.get(name, name) for name in similar]
-            yield label, f"did you mean {meant[0]}?" if meant else f"known: {', '.join(LABELS)}"
+    return tuple(dict.fromkeys(LABEL_MEANT.get(label, label) for label in named))
 
 
 class Preference(NamedTuple):
@@ -190,22 +175,6 @@ def combined(*sources: Mapping[str, Preference]) -> Mapping[str, Preference]:
     return strictest
 
 
-def find_refusal(uses: Iterable[str], preferences: Mapping[str, Preference]) -> Refusal | None:
-    """Return a refusal if the site disallows any of the given uses, or `None` otherwise."""
-    refused: dict[Preference, list[str]] = {}
-    for use in uses:
-        preference = preferences.get(use)
-        if preference is not None and preference.allowed is False:
-            refused.setdefault(preference, []).append(use)
-    texts = (
-        f"line {preference.line}: " * (preference.line is not None)
-        + f"refuses {join_items(labels)} ({preference.source[:_MAX_SHOWN]})"
-        for preference, labels in refused.items()
-    )
-    why = printable("; ".join(texts))
-    return Refusal(why, next(iter(refused)).line) if refused else None
-
-
 class PathPreference(NamedTuple):
     """The preferences in a robots.txt record.
 
@@ -263,7 +232,7 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
         else:
             continue  # `DisallowAITraining: a/`, which never matches
         source = f"{_SPELLING[record.key]}: {as_text(record.value)}"
-        preferences = _with_source(values, source, record.line)
+        preferences = with_source(values, source, record.line)
         by_kind[kind].append(PathPreference(parse_pattern(path), specificity(path), preferences))
     return by_kind
 
@@ -288,44 +257,8 @@ def record_preferences(
     return combined(*sources)
 
 
-def _with_source(
+def with_source(
     values: Mapping[str, bool | None], source: str, line: int | None = None
 ) -> Mapping[str, Preference]:
+    """Return the preferences in a record or header, by label."""
     return {label: Preference(allowed, line, source) for label, allowed in values.items()}
-
-
-def header_preferences(
-    usage: Iterable[bytes], signals: Iterable[bytes]
-) -> tuple[Mapping[str, Preference], bool]:
-    """Return the preferences in a response's headers, and whether the headers were too long.
-
-    :param usage: the values of all Content-Usage lines. Together they form one dictionary (RFC
-        9651, 4.2), which is ignored if it is larger than `MAX_BYTES`.
-    :param signals: the values of all Content-Signal lines. Only the first `MAX_BYTES` are read.
-    """
-    # Lines of the same header are joined with commas (RFC 9110, 5.3).
-    signal, signals_are_too_long = _join_first(signals)
-    preferences = _with_source(parse_signal(signal), _header("Content-Signal", signal))
-    # More than `MAX_BYTES` lines are too long even if all of them are empty.
-    joined_usage = b", ".join(islice(usage, MAX_BYTES))
-    usage_is_too_long = len(joined_usage) > MAX_BYTES
-    if not usage_is_too_long:
-        source = _header("Content-Usage", joined_usage)
-        preferences = combined(_with_source(parse_usage(joined_usage), source), preferences)
-    return preferences, usage_is_too_long or signals_are_too_long
-
-
-def _join_first(lines: Iterable[bytes]) -> tuple[bytes, bool]:
-    """Join the first `MAX_BYTES` of a header's lines, and return whether lines were left out."""
-    joined: list[bytes] = []
-    size = 0
-    for line in lines:
-        size += len(line) + len(b", ")
-        if size > MAX_BYTES:
-            return b", ".join(joined), True
-        joined.append(line)
-    return b", ".join(joined), False
-
-
-def _header(name: str, value: bytes) -> str:
-    return f"header {name}: {value.decode('latin-1')}"

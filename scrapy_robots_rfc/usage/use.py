@@ -32,13 +32,11 @@ from scrapy_robots_rfc.core.preferences import (
     USE_ATTRIBUTE,
     Preference,
     combined,
-    find_refusal,
-    header_preferences,
     parse_uses,
-    unknown_labels,
 )
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import error_text
+from scrapy_robots_rfc.core.uses import find_refusal, header_preferences, unknown_labels
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, running_middleware

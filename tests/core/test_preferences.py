@@ -14,10 +14,10 @@ from scrapy_robots_rfc.core.preferences import (
     MAX_BYTES,
     MAX_RECORDS,
     Preference,
-    header_preferences,
     parse_usage,
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+from scrapy_robots_rfc.core.uses import header_preferences
 from tests.support.case_files import FOLDER
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from scrapy import Request
 
 from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsTxt
 from scrapy_robots_rfc.core.decision import Refusal
-from scrapy_robots_rfc.core.preferences import LABELS, find_refusal, parse_uses, unknown_labels
+from scrapy_robots_rfc.core.preferences import LABELS, parse_uses
+from scrapy_robots_rfc.core.uses import find_refusal, unknown_labels
 from scrapy_robots_rfc.errors import SettingError
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, executed, rows, settings
