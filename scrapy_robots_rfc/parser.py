@@ -63,7 +63,10 @@ class RfcRobotParser(RobotParser):
         return self.robots.crawl_delay(product_tokens(user_agent))
 
     def sitemaps(self) -> Iterator[str]:
-        """Return an iterator over the http and https URLs of sitemaps, without relative ones."""
+        """Return an iterator over the http and https URLs in the first 1,000 Sitemap records.
+
+        Relative URLs and duplicates are left out.
+        """
         return iter(sitemap_urls(self.robots.sitemaps, base=""))
 
 

@@ -114,7 +114,8 @@ Sitemap: file:///etc/passwd
 Sitemap: http://[::1
 Sitemap: https://a.example/1.xml
 sitemap:http://b.example/2.xml
+Sitemap: http://b.example/\xff\xc3\xa9.xml
 """
     found = parser_of(body).sitemaps()
     assert next(found) == "https://a.example/1.xml"
-    assert list(found) == ["http://b.example/2.xml"]
+    assert list(found) == ["http://b.example/2.xml", "http://b.example/%FF%C3%A9.xml"]

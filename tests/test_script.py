@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,45 @@ def test_right_order_of_arguments(url: str, agent: str) -> None:
     """A URL or path and any name or User-Agent header are accepted."""
     assert not RobotsTxt.parse(FILE).decide(url, agent)
     assert not RobotsTxt.parse(FILE).decide(url.encode(), agent)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://e.example/robots.txt", "HTTP://e.example\n", "e.example", "robots.txt", "a/b.txt"]
+    + ["/etc/robots.txt", "./r", "~/r", "C:\\r", " file:///r ", "gemini://e.example/"],
+)
+def test_address_instead_of_a_file(text: str) -> None:
+    """Text that is a URL or path raises ValueError, unless a site sent it."""
+    with pytest.raises(ValueError, match=r"is a URL or a path; pass the content of the file"):
+        RobotsTxt.parse(text)
+    for body in (text, text.encode()):
+        assert robots_from_response(200, body).decide(URL, "mybot")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "404", "Forbidden.", "N/A", "User-agent:*", "Disallow:/x.txt", "Disallow://x", "#/x"]
+    + ["Sitemap:https://e.example/s.txt", "/a b", "disallow /a.b", "/a\n/b", "be.nice please"],
+)
+def test_short_files(text: str) -> None:
+    """A file may have a single line, or no record at all."""
+    assert RobotsTxt.parse(text).decide(URL, "mybot")
+
+
+@pytest.mark.parametrize("body", [None, ["User-agent: *"], 5, Path("robots.txt")])
+def test_files_of_other_types(body: Any) -> None:
+    """A file that is neither bytes nor text raises TypeError."""
+    with pytest.raises(TypeError, match="must be bytes or str"):
+        RobotsTxt.parse(body)
+    with pytest.raises(TypeError, match="must be bytes or str"):
+        robots_from_response(200, body)
+
+
+def test_crawl_delay_of_a_url() -> None:
+    """A URL instead of an agent raises ValueError."""
+    for file in (RobotsTxt.parse(FILE), robots_from_response(404)):
+        with pytest.raises(ValueError, match=r"call crawl_delay\(agent\)"):
+            file.crawl_delay(URL)
 
 
 def test_text() -> None:
@@ -132,12 +172,16 @@ def test_recipe(reply: Any, reason: Reason) -> None:
     with Site(replies) as site:
         address = site.url("").rstrip("/")
         if reply:
-            decision = fetch(address, "mybot").decide(f"{address}/private/x", "mybot")
+            page = f"{address}/private/x"
+            decision = fetch(page, "mybot").decide(page, "mybot")
             assert site.asked[0].headers["User-Agent"] == "mybot"
     if not reply:  # the site is down
         decision = fetch(address, "mybot").decide(f"{address}/private/x", "mybot")
     assert decision.reason is reason
     assert bool(decision) is (reason is Reason.UNAVAILABLE)
+    for url in ("e.example/x", "e.example:8000", "/x"):  # without a scheme
+        with pytest.raises(ValueError, match="unknown url type"):
+            fetch(url, "mybot")
 
 
 def test_example() -> None:

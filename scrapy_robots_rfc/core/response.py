@@ -44,6 +44,8 @@ def robots_from_response(
     :param max_size: see `RobotsTxt.parse`.
     """
     if status is not None and 200 <= status <= 299:
-        return RobotsTxt.parse(body, max_size=max_size)
+        # Only a str can be refused, and any site may send a URL.
+        file = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+        return RobotsTxt.parse(file, max_size=max_size)
     is_unavailable = status is not None and 300 <= status <= 499 and status not in _UNKNOWN
     return _WithoutFile(Reason.UNAVAILABLE if is_unavailable else Reason.UNREACHABLE)

@@ -32,7 +32,7 @@ from scrapy_robots_rfc.core.lines import (
 )
 from scrapy_robots_rfc.core.percent import match_normal_url, request_target, to_octets
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT, RuleIndex, Ruleset
-from scrapy_robots_rfc.core.text import printable
+from scrapy_robots_rfc.core.text import printable, shorten
 
 # Maximum number of crawlers and groups to cache per file, so that a crawl that rotates its
 # User-Agent does not run out of memory. An `lru_cache` for each file would use more memory.
@@ -49,14 +49,21 @@ _SHOWN = (LineKind.USER_AGENT, *RULES)
 _is_absolute = re.compile("[A-Za-z][A-Za-z0-9+.-]*:").match
 _is_url = re.compile("[A-Za-z][A-Za-z0-9+.-]*://").match
 
+# Text that is a URL or a path instead of a file: `https://a.example/robots.txt`, `/a/robots.txt`.
+# It is a single word that cannot be a record. A host name or a file name contains a dot.
+_is_address = re.compile(
+    r"\s*+(?=\S++\s*+\Z)(?:(?:https?|ftp|file|gemini)://|[a-z]:[\\/]"
+    r"|(?=[^:#]++\Z)(?:[.~]*+[\\/]|[\w-]++\.\w|.*\.txt\s*\Z))",
+    re.IGNORECASE,
+).match
+
 _NO_GROUP = Decision(True, Reason.NO_GROUP)
 
 
 class RobotsTxt:
     """An immutable robots.txt file (RFC 9309, 2.1, 2.2 and 2.5).
 
-    :param body: the file. A str is encoded as UTF-8.
-    :param max_size: see `parse`.
+    See `parse` for the parameters.
     """
 
     #: The default maximum size in bytes, which is the lowest limit that RFC 9309, 2.5 permits.
@@ -64,26 +71,31 @@ class RobotsTxt:
 
     def __init__(self, body: bytes | str = b"", *, max_size: int = MAX_SIZE) -> None:
         if isinstance(body, str):
+            if _is_address(body):
+                raise ValueError(
+                    f"{shorten(body)!r} is a URL or a path; pass the content of the file"
+                )
             body = body.encode("utf-8", "surrogatepass")
+        elif not isinstance(body, (bytes, bytearray)):
+            raise TypeError(f"the file must be bytes or str, not {type(body).__name__}")
         #: The content of the file, up to the limit.
         self.content: Content = content_of(body, max_size)
         # These are computed lazily.
         self._agents: list[AgentLine] | None = None
-        self._tokens: set[str] = set()  # the product tokens in all user-agent lines
-        self._names: set[str] | None = None  # the full names in all user-agent lines
         # The rules for a crawler's tokens, and the index for a group. Different tokens may select
         # the same group, whose index is built only once.
         self._rules: dict[str | Sequence[str], Ruleset] = {}
         self._indexes: dict[tuple[Section, ...], RuleIndex] = {}
-        self._policy_rules: list[tuple[str, str, Ruleset]] | None = None  # see `_rules_about_use`
 
     @classmethod
     def parse(cls, body: bytes | str, *, max_size: int = MAX_SIZE) -> Self:
-        """Parse a file. This accepts any bytes or text, and never raises.
+        """Parse a file. This accepts any bytes without raising.
 
-        :param body: the file. A str is encoded as UTF-8.
+        :param body: the content of the file. A str is encoded as UTF-8.
         :param max_size: the maximum size in bytes, at least 512,000 according to RFC 9309, 2.5.
             Anything after that is ignored.
+        :raises TypeError: if `body` is neither bytes nor a str.
+        :raises ValueError: if it is a str that is a URL or a path instead of a file.
         """
         return cls(body, max_size=max_size)
 
@@ -153,17 +165,12 @@ class RobotsTxt:
 
     def _has_group(self, key: GroupKey) -> bool:
         agents = self._agent_lines()
-        if not key.whole:
-            return key.text in self._tokens
-        if self._names is None:
-            self._names = {agent.name for agent in agents}
-        return key.text in self._names
+        return key.text in (agent.name if key.whole else agent.token for agent in agents)
 
     def _agent_lines(self) -> list[AgentLine]:
         """Find the file's user-agent lines, unless they are cached."""
         if self._agents is None:
             self._agents = agent_lines(self.content.data)
-            self._tokens = {agent.token for agent in self._agents}
         return self._agents
 
     @property
@@ -204,12 +211,11 @@ class RobotsTxt:
         if not self.decide(url, tokens).allowed:
             return {}
         preferences = use.record_preferences(self._preferences_for(tokens), url)
-        target = request_target(url)
-        for token, label, rules in self._rules_about_use():
-            pattern = rules.index.find(target)
-            decision = rules.decisions.get(pattern)
-            if decision is None:
-                decision = rules.cache_decision(pattern)
+        # A policy token stands for a use instead of a crawler.
+        for token, label in use.POLICY_TOKENS.items():
+            decision = self.decide(url, (token,))
+            if decision.token != token:  # the file has no group for this use
+                continue
             source = f"User-agent: {token}"
             line = None
             if decision.rule is not None:  # otherwise, the use is allowed because no rule matches
@@ -218,19 +224,6 @@ class RobotsTxt:
             preference = use.Preference(decision.allowed, line, source)
             preferences = use.combined(preferences, {label: preference})
         return preferences
-
-    def _rules_about_use(self) -> list[tuple[str, str, Ruleset]]:
-        """Return each policy token that has a group, together with its label and rules.
-
-        A policy token stands for a use instead of a crawler; see `use.POLICY_TOKENS`.
-        """
-        if self._policy_rules is None:
-            self._policy_rules = [
-                (token, label, self._rules_for([token]))
-                for token, label in use.POLICY_TOKENS.items()
-                if self._has_group(GroupKey(token))
-            ]
-        return self._policy_rules
 
     def _preferences_for(
         self, tokens: str | Sequence[str]
@@ -252,28 +245,41 @@ class RobotsTxt:
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
-        """The values of all Sitemap records in the file, as written."""
+        """The values of all Sitemap records, as written, except for bytes that are not UTF-8.
+
+        In a value with such bytes, all bytes outside ASCII are percent-encoded.
+        """
         data = self.content.data
         records = records_in(data, [Section(0, len(data), 0)], ("sitemap", "site-map"))
-        return tuple(as_text(record.value) for record in records if record.value)
+        values = [record.value for record in records if record.value]
+        return tuple(
+            text
+            if to_octets(text) == value
+            else "".join(c if c.isascii() else f"%{ord(c):02X}" for c in value)
+            for value, text in zip(values, map(as_text, values), strict=True)
+        )
 
     def crawl_delay(self, tokens: str | Sequence[str]) -> float | None:
         """Return the largest Crawl-delay in the groups that apply, or `None` if there is none.
 
         The delay is in seconds and may be infinite.
+
+        :raises ValueError: if `tokens` is a URL.
         """
+        if type(tokens) is str:
+            _check_order("/", tokens, "crawl_delay(agent)")
         records = self.records_for(tokens, ["crawl-delay"])
         delays = (parse_delay(record.value) for record in records)
         return max((delay for delay in delays if delay is not None), default=None)
 
 
-def _check_order(url: str | bytes, agent: str) -> None:
+def _check_order(url: str | bytes, agent: str, call: str = "decide(url, agent)") -> None:
     """Raise ValueError if a URL and an agent seem to be in the order of `urllib.robotparser`."""
     if _is_url(agent):
-        raise ValueError(f"the agent is a URL, {agent!r}; call decide(url, agent)")
+        raise ValueError(f"the agent is a URL, {agent!r}; call {call}")
     start = to_octets(url)
     if start[:1] != "/" and not _is_absolute(start):
-        raise ValueError(f"{url!r} is neither a URL nor a path; call decide(url, agent)")
+        raise ValueError(f"{url!r} is neither a URL nor a path; call {call}")
 
 
 @lru_cache(maxsize=1024)

@@ -328,7 +328,7 @@ _MAX_SITEMAPS = 1_000
 def sitemap_urls(
     values: Iterable[str], base: str, schemes: Mapping[str, Scheme] = SCHEMES
 ) -> list[str]:
-    """Return the absolute URLs of the first 1,000 sitemaps, without duplicates.
+    """Return the absolute URLs in the first 1,000 Sitemap records, without duplicates.
 
     The scheme must be http, https or the scheme of the robots.txt file, so a URL such as
     ``file:///etc/passwd`` is ignored.
