@@ -68,8 +68,17 @@ def test_right_order_of_arguments(url: str, agent: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["https://e.example/robots.txt", "HTTP://e.example\n", "e.example", "robots.txt", "a/b.txt"]
-    + ["/etc/robots.txt", "./r", "~/r", "C:\\r", " file:///r ", "gemini://e.example/"],
+    [
+        "https://e/robots.txt",
+        "HTTP://e\n",
+        "e.example",
+        "r.txt",
+        "a/b.txt",
+        "/r",
+        "./r",
+        "~/r",
+        "C:\\r",
+    ],
 )
 def test_address_instead_of_a_file(text: str) -> None:
     """Text that is a URL or path raises ValueError, unless a site sent it."""
@@ -81,8 +90,7 @@ def test_address_instead_of_a_file(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "404", "Forbidden.", "N/A", "User-agent:*", "Disallow:/x.txt", "Disallow://x", "#/x"]
-    + ["Sitemap:https://e.example/s.txt", "/a b", "disallow /a.b", "/a\n/b", "be.nice please"],
+    ["", "404", "No.", "N/A", "Disallow://x.txt", "#/x", "/a b", "disallow /a.b", "/a\n/b"],
 )
 def test_short_files(text: str) -> None:
     """A file may have a single line, or no record at all."""

@@ -371,7 +371,7 @@ CHECK = common.Topic(
         "--page": {"action": "store_true", "help": "also fetch allowed pages, to read their uses"},
         "--use": {
             "metavar": "LABELS",
-            "type": preferences.parse_uses,
+            "type": parse_uses,
             "action": "extend",
             "help": "how the pages will be used, as in ROBOTS_USE; may be repeated",
         },
