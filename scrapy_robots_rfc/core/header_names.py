@@ -39,12 +39,13 @@ _BROWSER_WORDS = frozenset(
     firefox fxios focus iceweasel icecat waterfox palemoon seamonkey basilisk cyberfox camino galeon
     epiphany konqueror midori falkon qupzilla otter opera opr opt opx omi presto coast msie iemobile
     trident sv slcc infopath gtb bri fbsmtwb netscape omniweb maxthon sleipnir vivaldi yowser brave
-    duckduckgo ddg ecosia puffin quark silk odin odd atom abb awp owb hawk goanna minefield ucturbo
-    ucmini ucweb uc qq tbs covc liebaofast sogoumse flyflow nabar bdapp sp-engine phx uws acheetahi
-    aphone up.browser netfront dolfin mms mmp smm-mms opn-b bropp sa yaapp_android yasearchapp
-    yandexsearch yandexsearchwebview webomni gsa cronet qtwebengine electron obsidian webview
-    instagram micromessenger barcelona snapchat line nettype webp speedmode untrusted wvga fban fbav
-    fbbv fbcr fbdv fbid fblc fbmd fbop fbrv fbsn fbss fbsv
+    adg aol aolbuild avast avg bingsapphire bingweb cmac honorlock likewise metasr opios se
+    thunderbird whale duckduckgo ddg ecosia puffin quark silk odin odd atom abb awp owb hawk goanna
+    minefield ucturbo ucmini ucweb uc qq tbs covc liebaofast sogoumse flyflow nabar bdapp sp-engine
+    phx uws acheetahi aphone up.browser netfront dolfin mms mmp smm-mms opn-b bropp sa yaapp_android
+    yasearchapp yandexsearch yandexsearchwebview webomni gsa cronet qtwebengine electron obsidian
+    webview twitter for language gzip gfe instagram micromessenger barcelona snapchat line nettype
+    webp speedmode untrusted wvga fban fbav fbbv fbcr fbdv fbid fblc fbmd fbop fbrv fbsn fbss fbsv
 
     windows win wow macintosh macos mac macbookpro intel ppc x os cpu arm armv linux android dalvik
     iphone ipad ipod darwin cfnetwork cros ubuntu lucid jaunty fedora debian suse slackware centos
@@ -79,7 +80,7 @@ def names_in_header(header: str) -> list[str]:
     """
     ranked: list[tuple[int, str]] = []
     pieces = _COMMENT.split(header)  # comments alternate with the text between them
-    for text in pieces[::2]:
+    for text in ";".join(pieces[::2]).split(";"):  # a comment or a semicolon ends a name
         ranked += [(1 if version else 2, name) for name, version, _ in _products_in_text(text)]
     for comment in pieces[1::2]:
         is_first = _is_beside_compatible(comment)
@@ -107,7 +108,8 @@ def _products_in_text(text: str) -> Iterator[_Product]:
         product = _parse_product(word, is_own_name=text.startswith(word))
         if product and (product.version or product.is_crawler or not is_in_name):
             yield product
-        is_in_name = product is not None and not product.version
+        # `for` does not end the name in `FooBot for Bar`, but `Safari/537.36` would.
+        is_in_name = not product.version if product else is_in_name and _is_sent_by_browsers(word)
 
 
 def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_Product]:
@@ -131,7 +133,8 @@ def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_
 
 
 def _words_of(text: str) -> list[str]:
-    return [word for word in _words_in(text) if not _is_address(word)]
+    """Return the words of a text except for addresses, without quotation marks."""
+    return [word.strip("\"'") for word in _words_in(text) if not _is_address(word)]
 
 
 def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
