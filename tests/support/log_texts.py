@@ -68,6 +68,8 @@ class _Module:
             return []
         if owner == "logger" and method in LEVELS:
             return [(text, {LEVELS[method]}) for text in self._rendered(call.args[0], scope)]
+        if (owner, method) == ("", "log_once"):
+            return self._with_level(call.args[3], call.args[2], scope)
         if (owner, method) in (("logger", "log"), ("", "log")):
             # The lines of a `Kind` are read from its definition.
             is_kind = ast.unparse(call.args[1]) == "kind.text"
@@ -86,7 +88,8 @@ class _Module:
             for node in ast.walk(self._module)
             if isinstance(node, ast.FunctionDef) and node.name == name
         ]
-        used = re.findall(r"\b(?:logger\.|_log\(logging\.)(\w+)\W+text", ast.unparse(method))
+        called = r"\b(?:logger\.|_log\(logging\.|logger, logging\.)(\w+)\W+text"
+        used = re.findall(called, ast.unparse(method))
         [level] = {LEVELS[call.lower()] for call in used}
         return level
 
