@@ -9,7 +9,7 @@ import os
 from base64 import b32encode
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from gzip import GzipFile
 from hashlib import sha1, sha256
 from http.client import HTTPMessage, parse_headers
@@ -122,19 +122,24 @@ def found_in(
 
     :param at: the point in time, or `None` for the end of the archive.
     """
-    try:
-        latest = datetime.max.replace(tzinfo=UTC) if at is None else _time(at)
-    except ValueError:
-        given = at or "''"
-        raise Failed(f"--at {given} is not a time; write it as 2026-11-22T19:30:00Z") from None
+    time = latest = datetime.max.replace(tzinfo=UTC)
+    if at is not None:
+        try:
+            time = _time(at.removesuffix(" UTC"))  # as `scrapy robots report` prints it
+            # A time without a fraction means the end of that second. Milliseconds are not rounded.
+            latest = time + timedelta(milliseconds=1 if time.microsecond else 1000)
+        except (ValueError, OverflowError):
+            given = at or "''"
+            raise Failed(f"--at {given} is not a time; write it as 2026-11-22T19:30:00Z") from None
     origins = list(origins)
     damaged: dict[str, None] = {}
     results, names, times = _last_results(_records(paths, damaged), origins, latest)
     bodies, urls = _responses(_records(paths, damaged), results.values())
     for path in damaged:
         console.complain(f"{path} is damaged; only the records before the damage were read")
-    period = " to ".join(dict.fromkeys(map(_short, times)))
-    if at is not None and times and latest > times[-1]:
+    texts = (each.isoformat(timespec="milliseconds").replace("+00:00", "Z") for each in times)
+    period = " to ".join(dict.fromkeys(texts))
+    if at is not None and times and time > times[-1]:
         console.complain(f"--at {at} is later than the archive, which covers {period}")
     scope = f" until {at}" * bool(at) + f" (it covers {period})" * bool(period)
     archive = _Archive(results, bodies, urls, tuple(filter(None, map(_agent, names))), scope)
@@ -210,11 +215,6 @@ def _time(text: str) -> datetime:
     """Parse an ISO 8601 time, assuming UTC if it has no time zone."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _short(time: datetime) -> str:
-    """Return a time as ISO 8601, without fractions of seconds."""
-    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _records(paths: Sequence[str], damaged: dict[str, None]) -> Iterator[_Record]:

@@ -116,24 +116,27 @@ class Archive:
         self._write("request", url, request.body, {"WARC-Record-ID": sent}, head)
 
     def _fetched(self, robots: OriginPolicy, request: Request | None) -> None:
-        """Write the result of an attempt to fetch a file.
+        """Write the result of an attempt to fetch a file, dated as in the report (`fetched`).
 
         :param request: the request that triggered the fetch, or `None`.
         """
-        left = robots.validity.fresh_until - self._runtime.clock()
+        offset = self._runtime.date() - self._runtime.clock()
         fields = {
             "origin": str(robots.origin),
             "agent": agent_name(self._crawler, request) or "",
             "outcome": robots.outcome.value,
             "cause": robots.cause,
             "status": "" if robots.status is None else str(robots.status),
-            "fresh-until": utc_text(self._runtime.date() + left),
+            "fresh-until": utc_text(offset + robots.validity.fresh_until),
             "stale": "yes" if robots.stale else "no",
             "limit": str(self._settings.max_size),
             "digest": "" if robots.file is None else robots.file.digest,
         }
-        refers = {"WARC-Refers-To": self._last.pop(robots.origin, "")}
-        self._write("metadata", robots.origin.robots_url, _fields(fields), refers)
+        headers = {
+            "WARC-Date": utc_text(offset + robots.fetched),
+            "WARC-Refers-To": self._last.pop(robots.origin, ""),
+        }
+        self._write("metadata", robots.origin.robots_url, _fields(fields), headers)
 
     def _close(self) -> None:
         self._file.close()

@@ -19,6 +19,7 @@ from scrapy_robots_rfc import _runtime
 from tests.support.command_line import run
 from tests.support.crawling import crawl
 from tests.support.documents import block
+from tests.support.reports import read
 from tests.support.site import Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
@@ -153,22 +154,25 @@ def test_another_agent_is_warned_of(path: Path) -> None:
 
 
 def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last result before a time decides, in whichever file of the archive it is."""
-    now = time.time()
+    """The last result before a time decides, in whichever file of the archive it is.
+
+    The report has this time, and a time in whole seconds is the end of that second.
+    """
+    reports = {"ROBOTS_REPORT": {path.with_name("r.jsonl"): {"allowed": True}}}
     with Site({"/robots.txt": file(FILE)}) as site:
-        archive(path, site.url("/x"))
+        archive(path, site.url("/x"), **reports)
         site.replies["/robots.txt"] = Reply(404)
-        monkeypatch.setattr(_runtime.Runtime, "date", lambda _: now + 60)
-        archive(path, site.url("/x"))
+        monkeypatch.setattr(_runtime.Runtime, "date", lambda _: time.time() + 60)
+        archive(path, site.url("/x"), **reports)
         arguments = ["--archive", SECOND, site.url("/x"), "--at"]
-    first, second = (
-        max(re.findall(rb"WARC-Date: (\S+)", gzip.decompress(file.read_bytes()))).decode()
-        for file in (path, path.with_name(SECOND))
-    )
-    period = f"{first[:19]}Z to {second[:19]}Z"
+    first, second = (record["fetched"] for record in read(path.with_name("r.jsonl")))
+    period = f"{first} to {second}"
     lacks = f"the archive contains nothing about {site.url('')} until 2020-01-01"
-    assert verdicts(path, *arguments, first)[0][0] == "disallowed"
-    assert verdicts(path, *arguments, second)[0][0] == "allowed"
+    for fetched, verdict in ((first, "disallowed"), (second, "allowed")):
+        seconds = fetched[:19]
+        for at in (fetched, f"{seconds}Z", f"{seconds.replace('T', ' ')} UTC"):
+            done = check(path, *arguments, at)
+            assert (done.out.split()[0], done.err) == (verdict, "")
     assert verdicts(path, *arguments, "2020-01-01") == [
         ("undecided", f"{lacks} (it covers {period})")
     ]
@@ -184,6 +188,8 @@ def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("2030-01-01T00:00:00.500Z", "2030-01-01T00:00:00.500Z", "disallowed"),
         ("2030-01-01T00:00:00.600Z", "2030-01-01T00:00:00.500Z", "undecided"),
+        ("2030-01-01T00:00:00.600Z", "2030-01-01 00:00:00 UTC", "disallowed"),
+        ("2030-01-01T00:00:01.100Z", "2030-01-01T00:00:00Z", "undecided"),
         ("2030-01-01T00:30:00+01:00", "2029-12-31T23:31", "disallowed"),
         ("2030-01-01T00:30:00+01:00", "2029-12-31T23:29", "undecided"),
         ("0001-01-01T00:00:00+23:59", "2030-01-01", "disallowed"),
@@ -201,10 +207,8 @@ def test_dates_are_compared_as_times(
 def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     """A site that is not in the archive is undecided instead of unreachable."""
     done = check(path, "https://b.example/x")
-    dates = re.findall(rb"WARC-Date: (\S{19})", gzip.decompress(path.read_bytes()))
-    lacks = (
-        f"the archive contains nothing about https://b.example (it covers {dates[-1].decode()}Z)"
-    )
+    dates = re.findall(rb"WARC-Date: (\S+)", gzip.decompress(path.read_bytes()))
+    lacks = f"the archive contains nothing about https://b.example (it covers {dates[-1].decode()})"
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
     problem = f"https://b.example/x is undecided: {lacks}; {ADVICE}"
     assert done.err == f"scrapy robots check: {problem}\n"
