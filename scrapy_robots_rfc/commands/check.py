@@ -14,7 +14,7 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.agents import AGENT, NamedAgent, agents_of, show_agent
 from scrapy_robots_rfc.commands.annotated import annotated_lines, html_page, show_lines
-from scrapy_robots_rfc.commands.archived import ArchivedRobots, found_in
+from scrapy_robots_rfc.commands.archived import found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
 from scrapy_robots_rfc.commands.html_pages import write_page
 from scrapy_robots_rfc.commands.page_uses import PageUses, find_with_pages, with_page
@@ -49,7 +49,6 @@ _ONLY_ROBOTS_TXT = (
     " refuse a use, too (--page reads them)"
 )
 _CONTEXT = 2  # lines to print before and after the deciding line
-_NAMES = 5  # maximum number of agents listed in a warning
 #: The scheme in a URL that Scrapy's `Request` accepts. `localhost:8000/x` does not have a scheme.
 _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 
@@ -77,13 +76,11 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     }
     found, pages = _found_about(requested, our_settings, settings, console, opts)
     _warn_of_odd_files(found.values(), console)
-    if opts.agent:
-        _warn_of_other_agents(agents, found.values(), console)
     is_table = len(urls) > 1 and len(agents) > 1 and not opts.json
     records = list[dict[str, Any]]()
     for url, agent in product(urls, agents):
         governs = _governing(requested[url, agent], found, our_settings)
-        recorded = governs.agent if isinstance(governs, ArchivedRobots) else None
+        recorded = None if isinstance(governs, Unknown) else governs.agent
         if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - for this URL
         record = _judged(url, governs, agent, our_settings, uses)
@@ -155,24 +152,6 @@ def _refuse_combinations(opts: Namespace) -> None:
         raise Failed("--page fetches pages, so it cannot be combined with --archive or --robots")
 
 
-def _warn_of_other_agents(
-    agents: Iterable[NamedAgent], found: Iterable[FoundRobots | Unknown], console: Console
-) -> None:
-    """Warn about agents that the archived crawl didn't use."""
-    archived = [one for one in found if isinstance(one, ArchivedRobots)]
-    recorded = [NamedAgent(agent, "archive") for agent in archived[0].agents] if archived else []
-    names = list(dict.fromkeys(agent.name for agent in recorded))
-    if len(names) > _NAMES:
-        names[_NAMES:] = [f"{len(names) - _NAMES} others"]
-    known = {tuple(map(str.lower, agent.tokens)) for agent in recorded}
-    for agent in agents:
-        if recorded and tuple(map(str.lower, agent.tokens)) not in known:
-            console.complain(
-                f"the archived crawl was made for {join_items(names)} and not for {agent.name}, so"
-                " its decisions may differ"
-            )
-
-
 def _urls(console: Console, opts: Namespace) -> list[str]:
     """Return the URLs from the command line or, if there are none, from standard input."""
     if opts.urls and opts.urls != [common.STANDARD]:
@@ -201,7 +180,7 @@ def _found_about(
         return common.crawl(settings, partial(find_with_pages, requested=requested))
     origins = dict.fromkeys(filter(None, requested.values()))
     if opts.archive:
-        return found_in(opts.archive, opts.at, origins, our_settings, console), {}
+        return found_in(opts, origins, our_settings, console), {}
     if opts.robots is None:
         return common.found_about(settings, origins), {}
     return _given_files(origins, our_settings, console, opts.robots), {}
@@ -257,15 +236,13 @@ def _judged(
     deciding = url if other is None or not file.decide(url, tokens).allowed else other
     explanation = explain(file, deciding, tokens)
     use = file.preferences(url, tokens)
-    archived = found if isinstance(found, ArchivedRobots) else None
-    declared = settings.use if archived is None or archived.use is None else archived.use
-    declared = (declared if uses is None else uses) or ()
+    declared = next((one for one in (uses, found.use, settings.use) if one is not None), ())
     refusal = find_refusal(declared, use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{robots.source} {refusal.why}"
     return record | {
-        "verdict": _verdict(decision, is_archived=archived is not None),
+        "verdict": _verdict(decision, is_archived=found.archived is not None),
         "why": refused or robots.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else _rule_record(decision.rule),
@@ -569,8 +546,9 @@ def _access_record(found: FoundRobots) -> dict[str, Any]:
     return {
         "result": robots.outcome.value,
         "redirected_to": found.redirected_to,
-        "archived": found.time if isinstance(found, ArchivedRobots) else None,
-        "dry_run": found.dry_run if isinstance(found, ArchivedRobots) else None,
+        "archived": found.archived,
+        "digest": found.digest,
+        "dry_run": found.dry_run,
         "status": robots.status,
         "cause": robots.cause,
         "stale": robots.stale,
@@ -594,13 +572,14 @@ def _show_access(found: FoundRobots, console: Console) -> None:
     elif robots.exempt is not None:
         text = f"{source} (not requested, ROBOTS_EXEMPT)"
     else:
-        archived = f", archived {found.time}" if isinstance(found, ArchivedRobots) else ""
-        cause = f"{robots.cause}{archived}"
+        cause = robots.cause + f", archived {found.archived}" * bool(found.archived)
         text = f"{source} {robots.outcome.explained(cause, stale=robots.stale)}"
     console.fact("robots.txt", text)
     if found.redirected_to is not None:
         console.fact("redirected", f"to {found.redirected_to}")
-    if isinstance(found, ArchivedRobots) and found.dry_run:
+    if found.digest is not None:
+        console.fact("digest", found.digest)
+    if found.dry_run:
         console.fact("dry run", "the crawl also sent its disallowed requests")
 
 

@@ -32,6 +32,7 @@ from w3lib.url import safe_url_string
 
 from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.addon import Addon
+from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import join_items, printable, without_credentials
 from scrapy_robots_rfc.errors import RobotsDisallowed, RobotsError
@@ -241,12 +242,27 @@ _COPY = "or use a local copy (check --robots FILE, lint FILE)"
 
 @dataclass(frozen=True, slots=True)
 class FoundRobots:
-    """The result of fetching an origin's robots.txt."""
+    """The result of fetching an origin's robots.txt.
+
+    :param source: the URL of the robots.txt, or the local file that replaces it.
+    :param advice: set if the file is unreachable or the crawl itself failed.
+    :param redirected_to: the final URL, if there was a redirect.
+    :param archived: when the fetch ended. Only files from an archive have this and the following.
+    :param digest: the file's digest, or `None` if there is no file.
+    :param use: the uses that the archived crawl declared, or `None` if they are not known.
+    :param agent: the agent that the file was fetched for, or `None` if it is not known.
+    :param dry_run: True if the archived crawl also sent disallowed requests.
+    """
 
     robots: OriginPolicy
-    source: str  # the URL of the robots.txt, or the local file that replaces it
-    advice: str = ""  # set if the file is unreachable or the crawl itself failed
-    redirected_to: str | None = None  # the final URL, if there was a redirect
+    source: str
+    advice: str = ""
+    redirected_to: str | None = None
+    archived: str | None = None
+    digest: str | None = None
+    use: tuple[str, ...] | None = None
+    agent: Agent | None = None
+    dry_run: bool | None = None
 
     @property
     def file(self) -> RobotsTxt:

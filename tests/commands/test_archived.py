@@ -9,6 +9,7 @@ import os
 import re
 import time
 import zlib
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,25 +110,17 @@ def test_a_decision_is_replayed(path: Path) -> None:
     assert (done.code, f"  redirected to {target}" in done.lines) == (1, True)
 
 
-@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "older archive"])
-def test_the_agent_of_the_crawl_decides(path: Path, is_recorded: bool) -> None:
-    """The command judges for the agent in the archive, and prints it.
-
-    In an older archive it is the User-Agent of the request.
-    """
-    header = "Mozilla/5.0 (compatible; FooBot/2.0)"
+def test_the_agent_of_the_crawl_decides(path: Path) -> None:
+    """The command judges for the agent in the archive, and prints it."""
     with Site({"/robots.txt": redirect("/a"), "/a": file(GROUPS)}) as site:
-        archive(path, site.url("/x"), USER_AGENT=header)
+        archive(path, site.url("/x"), USER_AGENT="Mozilla/5.0 (compatible; FooBot/2.0)")
         url = site.url("/x")
-    if not is_recorded:
-        rewrite_metadata(path, b"agent: FooBot\r\n", b"")
     done = check(path, url)
-    agent = "FooBot" if is_recorded else header
     assert (done.code, done.err) == (1, "")
     assert done.lines[1] == "  why        robots.txt line 2: Disallow: /x"
-    assert f"  agent      {agent} (from the archive)" in done.lines
+    assert "  agent      FooBot (from the archive)" in done.lines
     record = json.loads(check(path, url, "--json").out)
-    assert (record["agent"], record["tokens"], record["group"]) == (agent, ["FooBot"], "FooBot")
+    assert (record["agent"], record["tokens"], record["group"]) == ("FooBot", ["FooBot"], "FooBot")
 
 
 def test_another_agent_is_warned_of(path: Path) -> None:
@@ -212,8 +205,11 @@ def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
     problem = f"https://b.example/x is undecided: {lacks}; {ADVICE}"
     assert done.err == f"scrapy robots check: {problem}\n"
-    record = json.loads(check(path, "--json", "https://b.example/").out)
-    assert (record["reason"], record["robots_txt"]) == (None, None)
+    other, known = map(
+        json.loads, check(path, "--json", "https://b.example/", url).out.splitlines()
+    )
+    assert (other["reason"], other["robots_txt"]) == (None, None)
+    assert known["robots_txt"]["digest"] == f"sha256:{sha256(FILE.encode()).hexdigest()}"
 
 
 @pytest.mark.parametrize("status", [503, 429])
