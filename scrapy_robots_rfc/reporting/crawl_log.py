@@ -6,6 +6,7 @@ doesn't flood the log. `summary.py` is the end of the log.
 """
 
 import logging
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from scrapy_robots_rfc.policy.access import Access, Local, Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound
 from scrapy_robots_rfc.reporting.summary import Sites, Summary
+from scrapy_robots_rfc.scheduling.gate import State
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -122,28 +124,28 @@ WEB_PAGE = Kind(
 DISALLOWED = Kind(
     logging.INFO,
     "A page on %s is disallowed (%s); each dropped request is logged at DEBUG",
-    "a site disallows pages",
+    "pages are disallowed",
 )
 LET_THROUGH = Kind(
     logging.INFO,
     "A page on %s is disallowed (%s), but is sent in this dry run; each such request is logged at"
     " DEBUG",
-    "a site disallows pages, which are sent in this dry run",
+    "pages are disallowed, but sent in this dry run",
 )
 PACED = Kind(
     logging.INFO,
     "%s applies to %s, so its requests are spaced accordingly",
-    "a site requests a delay between requests",
+    "Crawl-delay or Request-rate applies",
 )
 PACED_ANYWAY = Kind(
     logging.INFO,
     "%s applies to %s, but your own delay of %g s between its requests is longer",
-    "a site requests a shorter delay between requests than your own",
+    "Crawl-delay or Request-rate applies, but your own delay is longer",
 )
 PACED_LESS = Kind(
     logging.INFO,
     "%s for %s exceeds ROBOTS_CRAWL_DELAY_MAX, so its requests are only %g s apart",
-    "a site requests a longer delay than ROBOTS_CRAWL_DELAY_MAX",
+    "Crawl-delay or Request-rate exceeds ROBOTS_CRAWL_DELAY_MAX",
 )
 
 # The effect on an origin's pages if its file could not be fetched, by outcome.
@@ -160,7 +162,8 @@ _GIVEN_UP = {
     Outcome.UNAVAILABLE: OPENED,
 }
 
-
+# The states of origins whose requests are waiting for a robots.txt.
+_WITHOUT_FILE = (State.IN_LINE, State.FETCHING)
 # The reasons for which another line says that a site's pages are disallowed.
 _LOGGED_REASONS = (Reason.UNREACHABLE, Reason.LOCAL, Reason.PARSER)
 
@@ -198,7 +201,12 @@ class CrawlLog:
         self._timer: Cancellable | None = None
         self._stats_interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._interval = self._stats_interval or DEFAULT_INTERVAL
-        self._next_count = self._next_waiting = 0.0
+        self._tick_seconds = min(MIN_WAIT, self._interval)  # between two ticks
+        self._next_count = 0.0
+        self._middleware: RfcRobotsTxtMiddleware | None = None
+        # Why requests are waiting -> the time of the last line that said so, and how many sites
+        # there were.
+        self._waiting: dict[str, tuple[float, int]] = {}
         # With Scrapy's default level, the log has a line about each dropped request anyway.
         self._shows_debug = str(crawler.settings["LOG_LEVEL"]) in ("DEBUG", "10")
         self._events: defaultdict[Kind, _Events] = defaultdict(_Events)
@@ -224,22 +232,24 @@ class CrawlLog:
 
     def _opened(self, spider: Spider) -> None:
         self._next_count = self._runtime.clock() + self._interval
-        self._tick()
-        middleware = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        if middleware is not None:
-            names = " or ".join(middleware.user_agents.default().tokens) or ANY
+        # Start a little later than the first fetch, so that it has waited long enough at a tick.
+        self._timer = self._runtime.call_later(self._tick_seconds / 10, self._tick)
+        self._middleware = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
+        if self._middleware is not None:
+            names = " or ".join(self._middleware.user_agents.default().tokens) or ANY
             self.summary.agent = f"{names} (from {_source(self._crawler.settings, spider)})"
             self._log("Obeying robots.txt as %s", self.summary.agent)
 
     def _tick(self) -> None:
         """Log from time to time how many sites had events, and which requests are waiting."""
-        self._timer = self._runtime.call_later(min(MIN_WAIT, self._interval), self._tick)
+        self._timer = self._runtime.call_later(self._tick_seconds, self._tick)
         now = self._runtime.clock()
         if now >= self._next_count:
             self._next_count = now + self._interval
             self.count_sites()
-        if self._stats_interval > 0 and now >= self._next_waiting and self._log_waiting(now):
-            self._next_waiting = now + self._interval
+        if self._stats_interval > 0 and self._middleware is not None:
+            self._log_fetches(self._middleware, now)
+            self._log_paced(self._middleware, now)
 
     def _closed(self, spider: Spider) -> None:
         if self._timer is not None:
@@ -426,41 +436,33 @@ class CrawlLog:
 
     # Waiting requests.
 
-    def _log_waiting(self, now: float) -> bool:
-        """Log which requests have been waiting for a while. Return True if there are any."""
-        middleware = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        if middleware is None:
-            return False
-        has_logged_fetches = self._log_fetches(middleware, now)
-        return self._log_paced(middleware) or has_logged_fetches
-
-    def _log_fetches(self, middleware: RfcRobotsTxtMiddleware, now: float) -> bool:
-        """Log how many requests are waiting for a robots.txt, unless none has waited long.
-
-        :returns: True if a line was logged.
-        """
-        waiting = Counter[PendingFetch]()
-        for fetch in middleware.service.pending:
-            queued = middleware.gate.origins.get(fetch.origin)
-            waiting[fetch] = len(fetch.waiters) + (0 if queued is None else queued.size)
-        waiting = +waiting  # without those that no request is waiting for
-        oldest = min(waiting, key=lambda fetch: fetch.since, default=None)
-        if oldest is None or now - oldest.since < MIN_WAIT:
-            return False
-        self._log(
-            "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
-            pluralize(waiting.total(), "request"),
-            pluralize(len(waiting), "site"),
-            oldest.origin,
-            now - oldest.since,
+    def _log_fetches(self, middleware: RfcRobotsTxtMiddleware, now: float) -> None:
+        """Log how many requests are waiting for a robots.txt, unless none has waited long."""
+        waiting = Counter(
+            {
+                origin: queued.size
+                for origin, queued in islice(middleware.gate.origins.items(), _MAX_ORIGINS)
+                if queued.state in _WITHOUT_FILE
+            }
         )
-        return True
+        for fetch in middleware.service.pending:
+            waiting[fetch.origin] += len(fetch.waiters)
+        waiting = +waiting  # without those that no request is waiting for
+        fetches = [fetch for fetch in middleware.service.pending if fetch.origin in waiting]
+        oldest = min(fetches, key=lambda fetch: fetch.since, default=None)
+        if oldest is None or now - oldest.since < MIN_WAIT:
+            return
+        if self._is_due("robots.txt", now, len(waiting)):
+            self._log(
+                "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
+                pluralize(waiting.total(), "request"),
+                pluralize(len(waiting), "site"),
+                oldest.origin,
+                now - oldest.since,
+            )
 
-    def _log_paced(self, middleware: RfcRobotsTxtMiddleware) -> bool:
-        """Log how many requests are waiting for a turn, and until when. Ignore short waits.
-
-        :returns: True if a line was logged.
-        """
+    def _log_paced(self, middleware: RfcRobotsTxtMiddleware, now: float) -> None:
+        """Log how many requests are waiting for a turn, and until when. Ignore short waits."""
         # Count each site's requests in the middleware, and then those in the scheduler.
         waiting = Counter(middleware.throttle.waiting.values())
         for origin, queued in islice(middleware.gate.paced(), _MAX_PACED):
@@ -470,33 +472,38 @@ class CrawlLog:
         seconds = {origin: count * interval(origin) for origin, count in waiting.items()}
         slowest = max(seconds, key=seconds.__getitem__, default=None)
         if slowest is None or seconds[slowest] < MIN_WAIT:
-            return False
-        self._log(
-            "%s waiting for their Crawl-delay or Request-rate; the last will start by %s"
-            " (slowest: %s, every %g s)",
-            pluralize(waiting.total(), "request"),
-            self._runtime.local_time_in(seconds[slowest]),
-            slowest,
-            interval(slowest),
-        )
-        return True
+            return
+        if self._is_due("turn", now, len(waiting)):
+            self._log(
+                "%s waiting because of Crawl-delay or Request-rate; the last will start by %s"
+                " (slowest: %s, every %g s)",
+                pluralize(waiting.total(), "request"),
+                self._runtime.local_time_in(seconds[slowest]),
+                slowest,
+                interval(slowest),
+            )
+
+    def _is_due(self, reason: str, now: float, sites: int) -> bool:
+        """Return whether to log that requests are waiting, and remember it.
+
+        That is the case once per interval, and earlier if the number of sites has doubled.
+        """
+        logged, logged_sites = self._waiting.get(reason, (-math.inf, 0))
+        is_due = now - logged >= self._interval or sites >= 2 * logged_sites
+        if is_due:
+            self._waiting[reason] = now, sites
+        return is_due
 
     def _log_undecided(self) -> None:
         """Log how many requests were still waiting when the spider closed."""
         undecided = stats.of(self._crawler).get_value(stats.UNDECIDED)
         if not undecided:
             return
+        rest = "The queue is dropped, because JOBDIR is not set"
         if self._crawler.settings["JOBDIR"]:
-            text = (
-                "When the spider closed, %s had not been sent yet. Those in JOBDIR will be checked"
-                " when the crawl resumes, and the others are dropped"
-            )
-        else:
-            text = (
-                "When the spider closed, %s had not been sent yet, so they are dropped like the"
-                " rest of the queue"
-            )
-        self._log(text, pluralize(undecided, "request"))
+            rest = "Requests in JOBDIR will be checked when the crawl resumes; others are dropped"
+        requests = pluralize(undecided, "request")
+        self._log("When the spider closed, %s had not been sent yet. %s", requests, rest)
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra=self._extra())

@@ -1,7 +1,7 @@
 """The summary of a crawl, which is logged at its end."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -172,26 +172,19 @@ class Summary:
         :param spider: the spider's name, because several crawls may share a log.
         """
         counts = Counter(counted)
-        rules = self._rules.requests
         sections = (
             ("sites: {}", _origins(counts, self._causes, self._waiting)),
             ("requests: {}", _requests(counts)),
-            ("dry run: {} of the disallowed requests were sent", counts[stats.DRY_RUN]),
+            ("dry run: {} sent although disallowed", counts[stats.DRY_RUN]),
             ("page rules: {}", _pages(counts)),
             ("decided by local files (ROBOTS_OVERRIDES): {}", counts[stats.OVERRIDDEN]),
             (
                 "sites with the most disallowed requests{}",
-                _ranked(self._dropped, self._dropped.counts.most_common(_LISTED)),
+                _ranked(self._dropped, str),
             ),
             (
                 "rules with the most disallowed requests{}",
-                _ranked(
-                    rules,
-                    [
-                        (self._rules.text(rule), count)
-                        for rule, count in rules.counts.most_common(_LISTED)
-                    ],
-                ),
+                _ranked(self._rules.requests, self._rules.text),
             ),
             ("delays: {}", _delays(counts)),
             ("unreachable: {}", self._unreachable),
@@ -228,7 +221,7 @@ def _origins(
     }
     number = {item: counts[stats.ORIGINS.format(outcome=item.value)] for item in Outcome}
     number[Outcome.UNREACHABLE] -= waiting.total()
-    still = f"unreachable so far ({_by_cause(waiting)}), so its pages were waiting"
+    still = f"unreachable so far ({_by_cause(waiting)}), so pages were waiting"
     rows = [(number[item], names.get(item, item.value), "") for item in Outcome]
     return _listed([*rows, (waiting.total(), still, "")], "; ")
 
@@ -263,16 +256,21 @@ def _delays(counts: Counter[str]) -> str:
     return f"{pluralize(sites, 'site')} paced, {added} s added{parallel}" if sites else ""
 
 
-def _ranked(top: TopK, rows: list[tuple[str, int]]) -> str:
-    """Return a line for each row, starting with the possible error if there is one.
+def _ranked(top: TopK, text: Callable[[str], str]) -> str:
+    """Return a line for each of the highest counts, and the possible error if there is one.
 
-    :param rows: texts and their counts, with the highest count first.
+    :param text: returns the text for a key.
     """
+    rows = top.counts.most_common(_LISTED)
     if not rows:
         return ""
     error = f" (each count may be too low by up to {top.error:,})" if top.error else ""
     width = len(f"{rows[0][1]:,}")
-    return "\n    ".join([f"{error}:", *(f"{count:>{width},}  {text}" for text, count in rows)])
+    lines = [f"{count:>{width},}  {text(key)}" for key, count in rows]
+    more = len(top.counts) - len(rows)
+    if more or top.error:
+        lines.append("and more" if top.error else f"and {more:,} more")
+    return "\n    ".join([f"{error}:", *lines])
 
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
@@ -280,14 +278,14 @@ def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
     ordered = sorted(sorted(counts.items()), key=itemgetter(1), reverse=True)
     named = [f"{count:,}x {shorten(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
-    return ", ".join([*named, f"{others:,} {rest}"] if others else named)
+    return ", ".join([*named, f"{others:,}x {rest}"] if others else named)
 
 
 def _by_cause(counts: Mapping[str, int]) -> str:
     """Return the only cause, or the most frequent causes with their counts."""
     if len(counts) == 1:
         return shorten(next(iter(counts)))
-    return _most(counts, "other causes", _CAUSES)
+    return _most(counts, "other", _CAUSES)
 
 
 def _listed(rows: Iterable[tuple[int, str, str]], separator: str = ", ") -> str:

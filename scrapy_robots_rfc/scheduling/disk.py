@@ -243,7 +243,12 @@ class RequestFile:
         self._connection.close()
         for text, count in self._unrestored.items():
             if count > 1:
-                logger.error("Lost %d more requests (%s)", count - 1, text, extra=self._extra)
+                logger.error(
+                    "Lost more requests in the same way: %d (%s)",
+                    count - 1,
+                    text,
+                    extra=self._extra,
+                )
         return {} if is_removed else _STATE_IN_USE
 
     # Requests.

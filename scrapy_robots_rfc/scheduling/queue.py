@@ -302,7 +302,7 @@ class OriginPriorityQueue:
                     except ValueError:
                         lost += 1
         if lost:
-            text = "Lost %d requests that could not be written to JOBDIR"
+            text = "Lost requests that could not be written to JOBDIR: %d"
             logger.error(text, lost, extra={"spider": self._crawler.spider})
 
 

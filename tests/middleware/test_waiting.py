@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 
-DROPPED = "had not been sent yet, so they are dropped like the rest of the queue"
+DROPPED = "had not been sent yet. The queue is dropped, because JOBDIR is not set"
 KEPT = (
-    "had not been sent yet. Those in JOBDIR will be checked when the crawl resumes, and the others"
-    " are dropped"
+    "had not been sent yet. Requests in JOBDIR will be checked when the crawl resumes; others are"
+    " dropped"
 )
 
 
@@ -184,7 +184,7 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     assert records(caplog, logging.INFO)[-1].splitlines()[1:] == [
         (
             "  sites: 1 unavailable (404), so everything is allowed; 1 unreachable so far (503),"
-            " so its pages were waiting"
+            " so pages were waiting"
         ),
         "  requests: 1 allowed, 5 undecided",
         f"  unreachable: {site.url('')} (503)",

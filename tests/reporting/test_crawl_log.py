@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.reporting import crawl_log
@@ -19,7 +22,9 @@ from tests.support.entries import fetch, policy
 from tests.support.site import Failing, Reply, robots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from scrapy.crawler import Crawler
 
     from tests.support.site import Asked, Site
 
@@ -79,30 +84,67 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
     assert f"  {SITES // 2}  Disallow: /private ({SITES // 2} sites)" in "\n".join(shown)
 
 
+@contextmanager
+def watched_log(react: Callable[[str], object]) -> Iterator[None]:
+    """Call a function with each line of the crawl's log."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            react(record.getMessage())
+
+    handler = Handler()
+    logging.getLogger(crawl_log.__name__).addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger(crawl_log.__name__).removeHandler(handler)
+
+
 @ensureDeferred
 async def test_sites_are_counted_from_time_to_time(
     proxy: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every LOGSTATS_INTERVAL, a line counts the sites without lines of their own."""
     counted = threading.Event()
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if "web page, so everything is allowed (" in record.getMessage():
-                counted.set()
-
-    handler = Handler()
-    logging.getLogger(crawl_log.__name__).addHandler(handler)
     page = Reply(body=b"<!doctype html><html><p>page</html>")
     hosts = [f"http://{host}.example" for host in "abcd"]
     proxy.replies = {f"{host}/robots.txt": page for host in hosts}
     proxy.replies["http://last.example/robots.txt"] = Reply(gate=counted)
-    try:
+
+    def react(line: str) -> None:
+        if "web page, so everything is allowed (" in line:
+            counted.set()
+
+    with watched_log(react):
         await crawl([*hosts, "http://last.example"], {"LOGSTATS_INTERVAL": 0.05})
-    finally:
-        logging.getLogger(crawl_log.__name__).removeHandler(handler)
     assert counted.is_set()
     assert sum("is a web page instead" in line for line in records(caplog, logging.INFO)) == 3
+
+
+@ensureDeferred
+async def test_all_waiting_sites_are_logged_soon(
+    proxy: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sites in line for a fetch are counted, and the line is repeated early if there are many."""
+    monkeypatch.setattr(crawl_log, "MIN_WAIT", 0.01)
+    crawlers: list[Crawler] = []
+    answered = threading.Event()
+    hosts = [f"http://{number}.example" for number in range(40)]
+    proxy.replies = {f"{host}/robots.txt": Reply(404, gate=answered) for host in hosts}
+
+    def react(line: str) -> None:
+        if line.startswith("1 request waiting for the robots.txt of 1 site ("):
+            for host in hosts[1:]:
+                crawlers[0].engine.crawl(Request(host))
+        sites = re.search(r"requests waiting for the robots.txt of (\d+) sites \(", line)
+        if sites and int(sites[1]) > 16:  # more than fetches at once
+            answered.set()
+
+    with watched_log(react):
+        settings = {"CONCURRENT_REQUESTS": 1, "CLOSESPIDER_TIMEOUT": 10}
+        await crawl(hosts[:1], settings, prepare=crawlers.append)
+    assert answered.is_set()
+    assert sum("waiting for" in line for line in records(caplog, logging.INFO)) <= 6
 
 
 def test_sites_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:

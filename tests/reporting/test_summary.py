@@ -53,9 +53,9 @@ def test_ten_sites_are_listed() -> None:
         for _ in range(number + 1):
             summary.add(disallowed(f"https://{number:02}.example"))
     lines = summary.lines()
-    assert len(lines) == 11
+    assert len(lines) == 12
     assert lines[:2] == ["  sites with the most disallowed requests:", "    12  https://11.example"]
-    assert lines[-1] == "     3  https://02.example"
+    assert lines[-2:] == ["     3  https://02.example", "    and 2 more"]
 
 
 def test_rules_are_summed_over_sites() -> None:
@@ -84,6 +84,7 @@ def test_counts_that_may_be_too_low_say_so() -> None:
     assert lines[1] == f"    {count:,}  https://large.example"
     [rule] = [line for line in lines if "Disallow: /large" in line]
     assert rule == f"    {count:,}  Disallow: /large (https://large.example line 1)"
+    assert lines[-1] == "    and more"
 
 
 def test_sites_of_a_rule_are_bounded() -> None:
@@ -125,8 +126,8 @@ def test_sites_that_were_still_retried() -> None:
     summary.concluded(origin("a.example"), Outcome.UNREACHABLE, "503")
     summary.concluded(origin("b.example"), Outcome.UNREACHABLE, "500", is_final=False)
     assert summary.lines({"robotstxt/origins/unreachable": 2})[0] == (
-        "  sites: 1 unreachable (503), so nothing is allowed; 1 unreachable so far (500), so its"
-        " pages were waiting"
+        "  sites: 1 unreachable (503), so nothing is allowed; 1 unreachable so far (500), so pages"
+        " were waiting"
     )
 
 

@@ -199,13 +199,13 @@ async def test_log_lines_about_waiting_requests(
     pages = [*urls(site, 3), *urls(other, 3)]
     await crawl(pages, {"LOGSTATS_INTERVAL": 0.02})
     lines = {re.sub(r"\b\d+(:\d+)*\b", "N", line) for line in records(caplog, logging.INFO)}
-    turn = "waiting for their Crawl-delay or Request-rate; the last will start by N"
+    turn = "waiting because of Crawl-delay or Request-rate; the last will start by N"
     assert {
         f"N requests {turn} (slowest: http://N.N.N.N, every N.N s)",
         f"N request {turn} (slowest: http://N.N.N.N, every N.N s)",
     } <= lines
     # The first line may count one request and one site.
-    documented = block("docs/failing.md", "text", "waiting for their").splitlines()
+    documented = block("docs/failing.md", "text", "waiting because").splitlines()
     awaited, paced = (re.sub(r"\d+(:\d+)*", "N", line).partition(" (")[0] for line in documented)
     started = {
         line.partition(" (")[0].replace("request ", "requests ").replace("sites", "site")

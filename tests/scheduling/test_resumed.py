@@ -194,4 +194,6 @@ async def test_renamed_callback(
     assert [bool(record.exc_info) for record in errors] == [True, False]
     first, second = records(caplog, logging.ERROR)
     assert first.startswith("Lost a request of http://lost.example that cannot be restored from")
-    assert second.startswith("Lost 4 more requests (ValueError: Method 'later' not found in")
+    assert second.startswith(
+        "Lost more requests in the same way: 4 (ValueError: Method 'later' not found in"
+    )
