@@ -77,8 +77,8 @@ def _warn_of_ignored_settings(crawler: Crawler) -> None:
     ignored = sorted(key for key in ours if crawler.settings.getpriority(key))
     if ignored:
         logger.warning(
-            "RfcRobotParser is used without RfcRobotsTxtMiddleware, so these settings have no"
-            " effect: %s; enable scrapy_robots_rfc.Addon or remove them",
+            "RfcRobotParser is used without RfcRobotsTxtMiddleware, so nothing reads %s; enable"
+            " scrapy_robots_rfc.Addon",
             ", ".join(ignored),
             extra={"spider": crawler.spider},
         )

@@ -80,7 +80,7 @@ async def test_settings_that_need_the_middleware(
     await crawl(pages, common | alone)
     assert sorted(site.targets) == ["/"] * 4 + ["/robots.txt"] * 4
     [warning] = lines(caplog, logging.WARNING)
-    assert "no effect: ROBOTS_CACHE, ROBOTS_UNREACHABLE_BACKOFF; enable" in warning
+    assert "nothing reads ROBOTS_CACHE, ROBOTS_UNREACHABLE_BACKOFF; enable" in warning
 
 
 @pytest.mark.parametrize(

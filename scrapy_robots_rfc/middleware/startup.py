@@ -120,9 +120,9 @@ def _log_middlewares(settings: BaseSettings, our_class: type, log: Callable[...,
     if third_party:
         log(
             logging.INFO,
-            "downloader middlewares before RfcRobotsTxtMiddleware: %s. They process a page after"
-            " its robots.txt was fetched, so they cannot prevent that fetch, and if they choose a"
-            " proxy based on the meta of the page, it is not used for robots.txt",
+            "downloader middlewares before RfcRobotsTxtMiddleware: %s. Each processes a page after"
+            " its robots.txt was fetched, so it cannot prevent that fetch, and if it chooses a"
+            " proxy based on the meta of the page, robots.txt is fetched without that proxy",
             ", ".join(third_party),
         )
 

@@ -122,7 +122,7 @@ async def test_middlewares_before_ours_are_named(
     await crawl([site.url("/x")], middlewares(ours=100, stock=None, Early=150))
     [line] = [text for text in lines(caplog, logging.INFO) if "middlewares before" in text]
     assert line.startswith(
-        f"downloader middlewares before RfcRobotsTxtMiddleware: {HERE}.Early. They process a page"
+        f"downloader middlewares before RfcRobotsTxtMiddleware: {HERE}.Early. Each processes a"
     )
 
 
