@@ -96,8 +96,8 @@ def _binary(text: bytes) -> bytes:
     return line + b"\n\x00\x01\x02:\n" + text
 
 
-_OPEN = ("204 No Content", "400 Bad Request", "403 Forbidden", "404 Not Found", "410 Gone")
-_CLOSED = ("304 Not Modified", "500 Server Error", "503 Service Unavailable", "599 Unknown")
+_OPEN = ("204 No", "300 Choices", "304 Not Modified", "400 Bad", "403 Forbidden", "404 Not Found")
+_CLOSED = ("500 Server Error", "503 Service Unavailable", "599 Unknown")
 _BROKEN = {"nothing": _nothing, "head": _half_a_head, "length": _longer, "chunks": _chunks}
 _GARBAGE = b"\x16\x03\x01\x00garbage\r\n\r\nUser-agent: *\nAllow: /\n"
 

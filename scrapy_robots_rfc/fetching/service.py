@@ -368,6 +368,9 @@ class RobotsService:
         self._count(stats.REQUEST_COUNT)
         copy = fetch.copy
         settings = self._settings
+        unreachable_statuses = {*settings.unreachable_statuses}
+        if copy is not None and copy.body is not None:
+            unreachable_statuses.add(304)  # keep using our copy, even if we sent no validators
         cookies = FetchCookies()
         step = FetchStep(
             fetch.origin.robots_url,
@@ -395,7 +398,7 @@ class RobotsService:
                 response.status,
                 response.headers.get(b"Location"),
                 body,
-                unreachable_statuses=settings.unreachable_statuses,
+                unreachable_statuses=unreachable_statuses,
                 # A 304 only confirms our copy if we sent its validators.
                 cached=copy.body if copy is not None and validators is not None else None,
             )

@@ -125,9 +125,8 @@ Access = Successful | Unavailable | Unreachable | Local
 #: The status that proxies send if they require credentials. Sites never send it (RFC 9110, 15.5.8).
 PROXY_REFUSES = 407
 
-#: Statuses for which we follow the Location header (2.3.1.2). For 300, it contains the server's
-#: preferred choice (RFC 9110, 15.4.1).
-_REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
+#: Statuses for which we follow the Location header (2.3.1.2).
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _HTTP = SCHEMES["http"]
 _WEB = {"http": _HTTP, "https": SCHEMES["https"]}
@@ -169,7 +168,8 @@ class FetchStep(NamedTuple):
         :param status: the status from the download handler.
         :param location: the Location header, if any.
         :param body: the decoded body.
-        :param unreachable_statuses: the 4xx statuses in ROBOTS_UNREACHABLE_STATUSES.
+        :param unreachable_statuses: the 4xx statuses in ROBOTS_UNREACHABLE_STATUSES, and 304 if
+            there is a cached file.
         :param cached: the body of the cached file, if the request was conditional (RFC 9110, 13.1).
         """
         http_status = self.scheme.http_status(status)
@@ -178,9 +178,7 @@ class FetchStep(NamedTuple):
         if http_status == PROXY_REFUSES:
             cause = "407 Proxy Authentication Required"
             return Unreachable(status, cause, hopeless=True, route_failed=True)  # the proxy failed
-        # A 304 response to an unconditional request means that the file exists, but its rules are
-        # unknown.
-        if http_status == 304 or http_status in unreachable_statuses:
+        if http_status in unreachable_statuses:
             return Unreachable(status, str(status))
         if http_status in _REDIRECTS:
             return self._follow(status, location)

@@ -46,7 +46,7 @@ async def test_rules_of_a_successful_file_are_obeyed(site: Site) -> None:
     ("status", "expected"),
     [
         (200, "rule"),
-        (304, "unreachable"),
+        (304, "fetched"),
         (404, "fetched"),
         (429, "unreachable"),
         (503, "unreachable"),

@@ -46,26 +46,18 @@ def test_4xx_means_unavailable() -> None:
 
 def test_5xx_means_unreachable() -> None:
     """2.3.1.4: after 5xx, 429 and invalid statuses, the file is unknown."""
-    for status in (-1, 0, 99, 100, 199, 304, 429, *range(500, 600), 600, 999):
+    for status in (-1, 0, 99, 100, 199, 429, *range(500, 600), 600, 999):
         access = FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED)
         assert access == Unreachable(status, str(status))
 
 
 def test_304_confirms_the_file_at_hand_only() -> None:
-    """RFC 9111, 4.3.3: a 304 to a conditional request confirms the cached file. To any other
-    request, it means nothing.
-    """
-    assert FIRST.after_response(
-        304, None, b"", unreachable_statuses=CLOSED, cached=b"file"
-    ) == Successful(304, b"file")
-    assert FIRST.after_response(
-        304, None, b"", unreachable_statuses=CLOSED, cached=b""
-    ) == Successful(304, b"")
-    bare = FIRST.after_response(304, None, b"", unreachable_statuses=CLOSED)
-    assert isinstance(bare, Unreachable)
-    assert FIRST.after_response(
-        200, None, b"new", unreachable_statuses=CLOSED, cached=b"file"
-    ) == Successful(200, b"new")
+    """RFC 9111, 4.3.3: a 304 to a conditional request confirms the cached file."""
+    for file, status, body in ((b"file", 304, b"file"), (b"", 304, b""), (b"file", 200, b"new")):
+        access = FIRST.after_response(
+            status, None, b"new", unreachable_statuses=(304,), cached=file
+        )
+        assert access == Successful(status, body)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +76,7 @@ def test_304_confirms_the_file_at_hand_only() -> None:
 )
 def test_redirect_is_followed_without_userinfo(location: bytes, target: str) -> None:
     """2.3.1.2: a redirect is followed, relative to the requested URL, without userinfo."""
-    for status in (300, 301, 302, 303, 307, 308):
+    for status in (301, 302, 303, 307, 308):
         following = FIRST.after_response(status, location, b"", unreachable_statuses=())
         assert following == FetchStep(target, ((FIRST.url, b""),))
 
@@ -151,7 +143,7 @@ def test_each_redirect_may_add_or_remove_www() -> None:
     assert isinstance(back, FetchStep)
 
 
-@pytest.mark.parametrize("status", [305, 306, 309, 399])
+@pytest.mark.parametrize("status", [300, 304, 305, 306, 309, 399])
 def test_other_3xx_is_not_followed(status: int) -> None:
     """2.3.1.2: a 3xx that is not a redirect is not followed, whatever its Location."""
     assert FIRST.after_response(status, b"/x", b"", unreachable_statuses=()) == Unavailable(
