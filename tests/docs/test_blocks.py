@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from tests.support.service_crawls import Clock
     from tests.support.site import Site
 
-HOUR, DAY = 3600.0, 86_400.0
+HOUR = 3600.0
 
 
 FORBID = robots("User-agent: *\nDisallow: /private\nSitemap: /map.xml\n")
@@ -301,20 +301,6 @@ async def test_local_fault(
         lines(caplog, logging.ERROR)
         == block("docs/failing.md", "text", "the crawl itself failed").splitlines()
     )
-
-
-@ensureDeferred
-async def test_stale_file(proxy: Site, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    """docs/caching.md shows the log of a site whose file is unreachable a day later."""
-    proxy.replies["http://a.example/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
-
-    async def script(service: RobotsService) -> None:
-        await service.robots("http://a.example/")
-        proxy.replies["http://a.example/robots.txt"] = Reply(503)
-        clock.now += DAY
-
-    await run(script, requests=[f"http://a.example/{page}" for page in ("", "1", "x")])
-    assert lines(caplog) == block("docs/caching.md", "text", "stale").splitlines()
 
 
 def asking_for(record: str, line: int) -> Reply:
