@@ -20,6 +20,7 @@ from tests.support.redis_server import COMMAND, RedisServer
 from tests.support.scheduling import FileScheduling, slow_first
 from tests.support.service_crawls import Clock
 from tests.support.site import Site
+from tests.support.timed_site import PACED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,6 +131,13 @@ def site() -> Iterator[Site]:
 def other() -> Iterator[Site]:
     """A second site."""
     with Site() as running:
+        yield running
+
+
+@pytest.fixture
+def paced() -> Iterator[Site]:
+    """A site with a Crawl-delay."""
+    with Site({"/robots.txt": PACED}) as running:
         yield running
 
 

@@ -21,7 +21,7 @@ from scrapy_robots_rfc.fetching.pending import TICK
 from tests.support.crawling import crawl, records, short
 from tests.support.ftp_site import ftp_site
 from tests.support.site import PAGE, Asked, Reply, Site, robots
-from tests.support.timed_site import DELAY, Clocked, gaps
+from tests.support.timed_site import DELAY, gaps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -241,7 +241,7 @@ async def test_slots_of_another_class(
     monkeypatch.setattr(Scope, "missing", missing)
     rules = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /x\n")
     late = {"/robots.txt": 2 * TICK, "/c": 3 * TICK}
-    with Clocked({"/robots.txt": rules}, late=late) as site:
+    with Site({"/robots.txt": rules}, late=late) as site:
         pages = [site.url(path) for path in ("/a", "/b", "/x")]
         exempt = Request(site.url("/c"), meta=EXEMPT)
         result = await crawl([exempt, *pages], {"DOWNLOADER": Throttled})

@@ -18,7 +18,7 @@ from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.crawling import Pages, crawl
 from tests.support.redis_server import RedisServer
 from tests.support.site import PAGE, Reply, Site, robots
-from tests.support.timed_site import DELAY, Clocked, gaps
+from tests.support.timed_site import DELAY, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ async def test_server_that_fails_during_a_crawl(
     begin, end = TROUBLES[trouble]
     with (
         Site({"/robots.txt": FORBID}) as first,
-        Clocked({"/robots.txt": PACED}) as second,
+        Site({"/robots.txt": PACED}) as second,
         Site() as proxy,
     ):
         first.replies["/1"] = lambda _: server.settled()
@@ -223,7 +223,7 @@ async def test_closing_while_the_server_hangs(
         return PAGE
 
     address = server.address.replace("timeout=0.5", "timeout=60")
-    with Clocked({"/robots.txt": PACED}) as site:
+    with Site({"/robots.txt": PACED}) as site:
         site.replies["/1"] = freeze
         result = await crawl([site.url("/1")], {"ROBOTS_CACHE": address}, prepare=prepare)
         server.server.thaw()

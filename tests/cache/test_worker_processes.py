@@ -17,7 +17,7 @@ from scrapy_robots_rfc.cache import client as fetches
 from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import crawl
 from tests.support.site import Reply, Site, redirect, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, gaps
+from tests.support.timed_site import DELAY, PACED, gaps
 from tests.support.workers import MODES, Worker, fleet
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
         sites = [
             stack.enter_context(Site({"/robots.txt": kind})) for kind in kinds for _ in range(2)
         ]
-        paced = stack.enter_context(Clocked({"/robots.txt": PACED}))
+        paced = stack.enter_context(Site({"/robots.txt": PACED}))
         urls = [site.url(path) for site in sites for path in ("/page", "/private")]
         slow = [[paced.url(f"/{mode}/{number}") for number in range(3)] for mode in MODES]
         results = together(
@@ -129,7 +129,7 @@ async def test_worker_that_dies_with_a_lease_and_a_turn(
 
     with (
         Site({"/robots.txt": file}) as site,
-        Clocked({"/robots.txt": PACED, "/slow": page}) as paced,
+        Site({"/robots.txt": PACED, "/slow": page}) as paced,
     ):
         urls = [site.url("/page"), site.url("/private"), paced.url("/1"), paced.url("/2")]
         worker = Worker("asyncio", [site.url("/page"), paced.url("/slow")], settings, HOLD)

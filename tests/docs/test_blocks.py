@@ -53,7 +53,7 @@ from tests.support.documents import (
 from tests.support.redis_server import RedisServer
 from tests.support.reports import read as read_records
 from tests.support.service_crawls import run
-from tests.support.site import Failing, Reply, robots
+from tests.support.site import Reply, failing, robots
 from tests.support.timed_site import fetched
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ async def test_obeyed_rules_of_pages(
     docs/page_rules.md shows.
     """
     site.replies["/"] = Reply(headers=(("X-Robots-Tag", "none"),))
-    await crawl([site.url("/"), site.url("/a")], shown, spider=Linked)  # type: ignore[arg-type]  # it notes no outcomes
+    await crawl([site.url("/"), site.url("/a")], shown, spider=Linked)
     assert site.pages == ["/"]
     found = "\n".join(lines(caplog)).replace(site.url("/"), "https://example.com/").splitlines()
     expected = block("docs/page_rules.md", "text", "an item").splitlines()
@@ -263,7 +263,7 @@ def test_every_block_is_tested() -> None:
 @ensureDeferred
 async def test_failing_file(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """docs/failing.md shows the log of a site that recovers, and of one that does not."""
-    proxy.replies["http://a.example/robots.txt"] = Failing(1, Reply(503))
+    proxy.replies["http://a.example/robots.txt"] = failing(1, Reply(503))
     proxy.replies["http://b.example/robots.txt"] = Reply(500)
     pages = [f"http://{page}" for page in ("a.example/", "a.example/1", "a.example/2")]
     pages += ["http://b.example/", "http://b.example/1"]

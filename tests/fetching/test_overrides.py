@@ -27,7 +27,7 @@ from tests.support.crawling import crawl, make_crawler, records
 from tests.support.service_crawls import run
 from tests.support.site import Site, redirect, robots
 from tests.support.stores import ONE_STORE, OneStore
-from tests.support.timed_site import DELAY, Clocked, gaps, urls
+from tests.support.timed_site import DELAY, gaps, urls
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,7 +206,7 @@ async def test_pace_of_a_local_file(tmp_path: Path, caplog: pytest.LogCaptureFix
     """The Crawl-delay of a local file counts, and the log names the file."""
     local = tmp_path / "own.txt"
     local.write_text(f"User-agent: *\nCrawl-delay: {DELAY}\n", encoding="utf-8")
-    with Clocked({"/robots.txt": robots("User-agent: *\nCrawl-delay: 60\n")}) as site:
+    with Site({"/robots.txt": robots("User-agent: *\nCrawl-delay: 60\n")}) as site:
         result = await crawl(urls(site, 4), {"ROBOTS_OVERRIDES": {site.url(""): str(local)}})
         assert result.outcomes == dict.fromkeys(urls(site, 4), 200)
         assert len(site.targets) == 4

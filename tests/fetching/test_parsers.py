@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 
-from scrapy_robots_rfc import Reason, RfcRobotParser, RobotsDisallowed, robots_service
+from scrapy_robots_rfc import Reason, RfcRobotParser, robots_service
 from tests.support.crawling import Pages, crawl, records
 from tests.support.parsers import Fixed
 from tests.support.site import Reply, Site, robots
+from tests.support.timed_site import DELAY, gaps, urls
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -27,25 +28,57 @@ async def test_parser_of_the_users(site: Site) -> None:
         "USER_AGENT": "FooBot/1.0 (+http://foo.example)",
     }
     result = await crawl([site.url("/yes"), site.url("/no")], settings)
-    error = result.outcomes[site.url("/no")]
-    assert isinstance(error, RobotsDisallowed)
-    assert (error.decision.reason, error.decision.rule) == (Reason.PARSER, None)
+    decision = result.dropped(site.url("/no")).decision
+    assert (decision.reason, decision.rule) == (Reason.PARSER, None)
     assert result.outcomes[site.url("/yes")] == 200
     assert set(Fixed.asked) == {"FooBot"}
     site.replies["/robots.txt"] = Reply(503)
     result = await crawl([site.url("/yes")], settings)
-    assert isinstance(result.outcomes[site.url("/yes")], RobotsDisallowed)
+    assert result.verdicts() == ["unreachable"]
 
 
-@pytest.mark.parametrize("name", ["Undecided", "FailsToDecide"])
+class Undecided(Fixed):
+    """Returns a string, which is not a verdict but true in Python."""
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        return "no"  # type: ignore[return-value]  # the mistake that is tested
+
+
+class Failing(Fixed):
+    """Raises for every URL and every agent."""
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        raise RuntimeError("cannot decide")
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        raise RuntimeError("cannot tell")
+
+
+@pytest.mark.parametrize("parser", [Undecided, Failing])
 @ensureDeferred
-async def test_parser_without_a_verdict(site: Site, name: str) -> None:
+async def test_parser_without_a_verdict(site: Site, parser: type) -> None:
     """A parser that raises, or returns neither True nor False, disallows the page."""
     site.replies["/robots.txt"] = robots("")
-    result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": f"tests.support.parsers.{name}"})
-    outcome = result.outcomes[site.url("/x")]
-    assert isinstance(outcome, RobotsDisallowed)
-    assert outcome.decision.reason is Reason.PARSER
+    result = await crawl([site.url("/x")], {"ROBOTSTXT_PARSER": parser})
+    assert result.verdicts() == ["parser"]
+
+
+class WithoutDelay(Fixed):
+    """Raises when it is asked for a delay."""
+
+    crawl_delay = Failing.crawl_delay
+
+
+@pytest.mark.parametrize(("parser", "paced"), [(Fixed, True), (WithoutDelay, False)])
+@ensureDeferred
+async def test_interval_of_a_parser(site: Site, parser: type, paced: bool) -> None:
+    """The interval of a third-party parser counts; if it raises, there is none."""
+    site.replies["/robots.txt"] = robots("")
+    pages = [f"{url}yes" for url in urls(site, 4)]
+    result = await crawl(pages, {"ROBOTSTXT_PARSER": parser})
+    assert result.verdicts() == [200] * 4
+    assert (min(gaps(site)) >= DELAY) is paced
+    assert result.stat("crawl_delay/sites") == paced
 
 
 class Lenient(RfcRobotParser):
@@ -95,9 +128,7 @@ async def test_subclass_with_a_delay_of_its_own(site: Site) -> None:
     result = await crawl(
         [site.url("/y"), site.url("/x")], {"ROBOTSTXT_PARSER": Slower}, spider=Asks
     )
-    error = result.outcomes[site.url("/x")]
-    assert isinstance(error, RobotsDisallowed)
-    assert error.decision.reason is Reason.RULE
+    assert result.verdicts(site.url("/x")) == ["rule"]
     assert delays == [pytest.approx(0.3)]
 
 
@@ -106,5 +137,4 @@ async def test_subclass_of_our_parser(site: Site) -> None:
     """The `allowed` of a subclass of our parser is used."""
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     result = await crawl([site.url("/special"), site.url("/x")], {"ROBOTSTXT_PARSER": Lenient})
-    assert result.outcomes[site.url("/special")] == 200
-    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    assert result.verdicts(site.url("/special"), site.url("/x")) == [200, "parser"]

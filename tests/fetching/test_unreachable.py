@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy.signals import response_downloaded
-from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_robots_rfc._runtime import Runtime
-from tests.support.crawling import Pages, crawl, lines, records, short
+from tests.support.crawling import Pages, close_when, crawl, lines, records
 from tests.support.service_crawls import run
-from tests.support.site import Failing, Reply, Site, robots
+from tests.support.site import Reply, Site, failing, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from scrapy_robots_rfc import RobotsService
     from tests.support.service_crawls import Clock
 
@@ -38,8 +34,8 @@ async def test_log_says_what_failed_and_how_it_ended(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """INFO says that a site is retried and that it recovered; WARNING that nothing is allowed."""
-    site.replies["/robots.txt"] = Failing(1, Reply(503))
-    other.replies["/robots.txt"] = Failing(float("inf"), Reply(500))
+    site.replies["/robots.txt"] = failing(1, Reply(503))
+    other.replies["/robots.txt"] = Reply(500)
     urls = [site.url("/a"), site.url("/x"), other.url("/a"), other.url("/b")]
     await crawl(urls, {"ROBOTS_UNREACHABLE_BACKOFF": [0.01, 0.02], "LOG_LEVEL": "INFO"})
     wait = (
@@ -91,28 +87,18 @@ class Again(Pages):
 
 
 @ensureDeferred
-async def test_next_request_asks_again(site: Site, clock: Clock) -> None:
-    """After ROBOTS_UNREACHABLE_TTL, the next request starts a fetch with the whole backoff."""
-    failing = site.replies["/robots.txt"] = Failing(3, Reply(503))
-    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 50}
-    result = await crawl([site.url("/a")], settings, spider=Again, clock=clock)
-    assert {url: short(outcome) for url, outcome in result.outcomes.items()} == {
-        site.url("/a"): "unreachable",
-        site.url("/b"): 200,
-    }
-    assert len(failing.arrived) == 4
-
-
-@ensureDeferred
-async def test_recovery_after_a_pause_is_logged(
+async def test_next_request_asks_again(
     site: Site, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A recovery at a later request is logged at INFO."""
-    site.replies["/robots.txt"] = Failing(1, Reply(503))
-    await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_TTL": 50}, spider=Again, clock=clock)
-    _, failed, recovered, *_ = records(caplog, logging.INFO)
-    unreachable = f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed"
-    assert failed.startswith(unreachable)
+    """After ROBOTS_UNREACHABLE_TTL, the next request starts a fetch with the whole backoff. A
+    recovery is logged.
+    """
+    site.replies["/robots.txt"] = failing(3, Reply(503))
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_UNREACHABLE_TTL": 50}
+    result = await crawl([site.url("/a")], settings, spider=Again, clock=clock)
+    assert result.verdicts(site.url("/a"), site.url("/b")) == ["unreachable", 200]
+    assert site.fetches == 4
+    *_, recovered, _ = records(caplog, logging.INFO)
     assert recovered == f"{site.url('/robots.txt')} is reachable again (200)"
 
 
@@ -129,30 +115,23 @@ async def test_old_enough_is_not_reached(site: Site, caplog: pytest.LogCaptureFi
     assert "for longer than ROBOTS_UNREACHABLE_MAX_AGE, so everything is allowed" in shown
 
 
-class CloseWhileItFails(Again):
-    """Closes the spider after some failures."""
-
-    failing: Failing
-    times = 3
-
-    async def start(self) -> AsyncIterator[Any]:
-        self.crawler.signals.connect(self.looked, response_downloaded)
-        async for request in super().start():
-            yield request
-
-    def looked(self) -> None:
-        if len(self.failing.arrived) == self.times:
-            deferred_from_coro(self.crawler.engine.close_spider_async(reason="enough"))
-
-
 @ensureDeferred
 async def test_unreachable_origin_counts_once(site: Site, clock: Clock) -> None:
     """An origin that stays unreachable counts once, also if the crawl ends between attempts."""
-    CloseWhileItFails.failing = site.replies["/robots.txt"] = Failing(float("inf"), Reply(503))
+    site.replies["/robots.txt"] = Reply(503)
     settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.5], "ROBOTS_UNREACHABLE_TTL": 50}
-    result = await crawl([site.url("/a")], settings, spider=CloseWhileItFails, clock=clock)
-    assert result.stats["finish_reason"] == "enough"
+    stop = close_when(
+        lambda crawler: crawler.stats.get_value("robotstxt/response_status_count/503") == 3
+    )
+    result = await crawl([site.url("/a")], settings, spider=Again, clock=clock, prepare=stop)
+    assert result.stats["finish_reason"] == "test"
     assert (result.stat("undecided"), result.stat("origins/unreachable")) == (1, 1)
+
+
+def lines_about(site: Site, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what the log says about a robots.txt."""
+    start = site.url("/robots.txt")
+    return [line for line in records(caplog, logging.INFO) if line.startswith(start)]
 
 
 @pytest.mark.parametrize(
@@ -181,11 +160,7 @@ async def test_files_that_do_not_say_all(
     caplog.set_level(logging.INFO)
     site.replies["/robots.txt"] = site.replies["/robots.txt?again"] = reply
     await crawl([site.url("/a"), site.url("/b")])
-    found = [
-        shown
-        for shown in records(caplog, logging.INFO)
-        if shown.startswith(site.url("/robots.txt"))
-    ]
+    found = lines_about(site, caplog)
     assert len(found) == (line is not None)
     assert all(f"{site.url('/robots.txt')} {line}" in shown for shown in found)
 
@@ -206,11 +181,7 @@ async def test_file_that_becomes_a_page(
             clock.now += DAY
 
     await run(script)
-    found = [
-        shown
-        for shown in records(caplog, logging.INFO)
-        if shown.startswith(site.url("/robots.txt"))
-    ]
+    found = lines_about(site, caplog)
     assert found == [f"{site.url('/robots.txt')} {text}" for text in (page, long)]
 
 

@@ -12,7 +12,7 @@ from scrapy_robots_rfc import Decision, Reason
 from scrapy_robots_rfc.signals import request_disallowed
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.site import Reply, Site, robots
-from tests.support.timed_site import DELAY, Clocked, gaps, urls
+from tests.support.timed_site import DELAY, gaps, urls
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -76,7 +76,7 @@ async def test_dry_run_drops_nothing(
 @ensureDeferred
 async def test_dry_run_keeps_the_interval(settings: dict[str, Any], text: str, reason: str) -> None:
     """Disallowed pages that are let through keep the Crawl-delay of their site."""
-    with Clocked({"/robots.txt": robots(f"User-agent: *\n{text}")}) as site:
+    with Site({"/robots.txt": robots(f"User-agent: *\n{text}")}) as site:
         result = await crawl(urls(site, 4), {**DRY, **settings})
         assert result.outcomes == dict.fromkeys(urls(site, 4), 200)
         assert (result.stat("dry_run"), result.stat(f"forbidden/{reason}")) == (4, 4)

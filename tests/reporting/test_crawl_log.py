@@ -19,7 +19,7 @@ from scrapy_robots_rfc.reporting.crawl_log import CrawlLog
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import Pages, crawl, lines, make_crawler, records
 from tests.support.entries import fetch, policy
-from tests.support.site import Failing, Reply, robots
+from tests.support.site import Reply, failing, robots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ PRIVATE = "User-agent: *\nDisallow: /private\n"
 def reply(number: int) -> Reply | Callable[[Asked], Reply]:
     """Return the robots.txt of one of many sites."""
     replies: list[Reply | Callable[[Asked], Reply]] = [
-        Failing(1, Reply(503)),
+        failing(1, Reply(503)),
         Reply(503),
         Reply(body=b"<!doctype html><html><p>page</html>"),
         robots(f"{PRIVATE}Crawl-delay: 0.01\n"),

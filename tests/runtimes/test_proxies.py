@@ -19,7 +19,7 @@ from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import Pages, Serial, crawl, records, short
 from tests.support.proxies import Proxy, dead
 from tests.support.running import HANDLERS, PROXY_HANDLERS, in_every_runtime
-from tests.support.site import HANG, Failing, Reply, Site, robots
+from tests.support.site import HANG, Reply, Site, failing, robots
 from tests.support.timed_site import urls
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ async def test_route_of_a_request_in_the_middleware(
 @in_every_runtime
 async def test_attempts_of_each_route(site: Site, live: Proxy, handler: dict[str, Any]) -> None:
     """A site that answers 503 through one proxy is retried, although another proxy failed."""
-    site.replies["/robots.txt"] = Failing(1, Reply(503))
+    site.replies["/robots.txt"] = failing(1, Reply(503))
     second = by(site.url("/x"), f"http://{live.netloc}")
     settings = {**handler, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]}
     result = await crawl([by(site.url("/1"), f"http://{dead()}"), second], settings)

@@ -9,16 +9,16 @@ import pytest
 from scrapy.exceptions import CloseSpider
 
 from scrapy_robots_rfc.fetching import pending
-from tests.support.crawling import Pages, crawl, short
+from tests.support.crawling import Pages, crawl
 from tests.support.running import in_every_runtime
-from tests.support.site import Failing, Reply, Site
-from tests.support.timed_site import urls
+from tests.support.site import Reply, Site, failing
+from tests.support.timed_site import gaps, urls
 
 
 @in_every_runtime
 async def test_retries(site: Site) -> None:
     """A failed file is requested again after each delay of the backoff, while its pages wait."""
-    failing = site.replies["/robots.txt"] = Failing(2, Reply(503))
+    site.replies["/robots.txt"] = failing(2, Reply(503))
     settings = {
         "ROBOTS_UNREACHABLE_BACKOFF": [0.1, 0.4],
         "RETRY_ENABLED": True,
@@ -26,9 +26,9 @@ async def test_retries(site: Site) -> None:
     }
     pages = [site.url(target) for target in ("/a", "/b", "/c", "/x")]
     result = await crawl(pages, settings)
-    assert [short(result.outcomes[page]) for page in pages] == [200, 200, 200, "rule"]
+    assert result.verdicts(*pages) == [200, 200, 200, "rule"]
     assert site.targets[:3] == ["/robots.txt"] * 3
-    first, second = failing.gaps
+    first, second, *_ = gaps(site)
     assert 0.1 <= first < 2
     assert 0.4 <= second < 2
     counted = ("request_count", "result/unreachable", "origins/successful", "origins/unreachable")
@@ -39,9 +39,9 @@ async def test_retries(site: Site) -> None:
 async def test_retry_after_makes_a_delay_longer(site: Site) -> None:
     """Retry-After makes a delay longer."""
     reply = Reply(429, headers=(("Retry-After", "1"),))
-    failing = site.replies["/robots.txt"] = Failing(1, reply)
+    site.replies["/robots.txt"] = failing(1, reply)
     result = await crawl([site.url("/a")], {"ROBOTS_UNREACHABLE_BACKOFF": [0.01]})
-    assert 1 <= failing.gaps[0] < 2
+    assert 1 <= gaps(site)[0] < 2
     assert result.outcomes == {site.url("/a"): 200}
 
 
@@ -50,7 +50,7 @@ async def test_unknown_host_is_disallowed_at_once() -> None:
     """The pages of a host that does not resolve are dropped at once."""
     page = "http://no-such-host.invalid/"
     result = await crawl([page], {"ROBOTS_UNREACHABLE_BACKOFF": [600]})
-    assert short(result.outcomes[page]) == "unreachable"
+    assert result.verdicts() == ["unreachable"]
     assert result.stat("request_count") == 1
 
 

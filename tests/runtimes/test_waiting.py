@@ -20,7 +20,7 @@ from tests.support.crawling import Pages, crawl, records, short
 from tests.support.documents import block
 from tests.support.running import in_every_runtime
 from tests.support.site import PAGE, Reply, Site, redirect, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
+from tests.support.timed_site import DELAY, PACED, fetched, gaps, urls
 from tests.support.waiting import FEW, Faithful, snapshot
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ async def test_file_that_is_stale_at_once(text: str) -> None:
     """A file that is stale at once is fetched about once a second, and all pages are fetched."""
     file = Reply(body=text.encode(), headers=(("Cache-Control", "max-age=0"),))
     late = {f"/{number}": 0.17 for number in range(8)}
-    with Clocked({"/robots.txt": file}, late=late) as site:
+    with Site({"/robots.txt": file}, late=late) as site:
         result = await crawl(urls(site, 8), {**ONE, "ROBOTS_CACHE_MIN_AGE": 0})
     assert fetched(result) == 8
     assert 1 < site.fetches <= result.stats["elapsed_time_seconds"] + 2
@@ -315,7 +315,7 @@ async def test_pacing() -> None:
         "AUTOTHROTTLE_MAX_DELAY": 0.02,
         "RETRY_ENABLED": True,
     }
-    with Clocked({"/robots.txt": PACED, "/1": redirect("/x")}) as site:
+    with Site({"/robots.txt": PACED, "/1": redirect("/x")}) as site:
         answers = iter([Reply(500), Reply(503)])
         site.replies["/0"] = lambda _: next(answers, PAGE)
         other_slot = Request(site.url("/3"), meta={"download_slot": "3"})

@@ -28,68 +28,60 @@ class Clock(Runtime):
     now = 0.0
 
     def clock(self) -> float:
-        """Return the time."""
         return self.now
 
     def call_later(self, delay: float, function: object) -> Any:
         """Do nothing."""
 
 
+class Paced:
+    """The throttle of a crawl, on that clock."""
+
+    def __init__(self) -> None:
+        crawler: Any = get_crawler(Spider)
+        crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
+        self.clock = Clock()
+        settings = read_settings(crawler.settings)
+        self.files = FileReader(crawler, settings, lambda: AGENT)
+        self.throttle = Throttle(crawler, settings, lambda url: Origin.of(url.geturl()), self.clock)
+
+    def note(self, name: str, fetched: float, delay: int = 1) -> Origin:
+        """Let a site have a Crawl-delay."""
+        origin = Origin("https", f"{name}.example", 443)
+        file = self.files.parse(f"User-agent: *\nCrawl-delay: {delay}\n".encode(), origin)
+        validity = Validity(Outcome.SUCCESSFUL, math.inf)
+        policy = OriginPolicy(origin, validity, 200, "200", file, lambda: AGENT, fetched)
+        self.throttle.note(policy, AGENT)
+        return origin
+
+
 def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
     """Beyond 1,000 paced sites, those without a request for a day are forgotten, unless one has the
     turn.
     """
-    crawler: Any = get_crawler(Spider)
-    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
-    clock = Clock()
-    settings = read_settings(crawler.settings)
-    files = FileReader(crawler, settings, lambda: AGENT)
-    file = files.parse(b"User-agent: *\nCrawl-delay: 1\n", Origin("http", "a.example", 80))
-    throttle = Throttle(crawler, settings, lambda url: Origin.of(url.geturl()), clock)
-
-    def note(name: str, fetched: float) -> Origin:
-        origin = Origin("https", f"{name}.example", 443)
-        known = OriginPolicy(
-            origin, Validity(Outcome.SUCCESSFUL, math.inf), 200, "200", file, lambda: AGENT, fetched
-        )
-        throttle.note(known, AGENT)
-        return origin
-
+    crawl = Paced()
     for number in range(999):
-        note(f"done{number}", 0.0)
-    clock.now = DAY
+        crawl.note(f"done{number}", 0.0)
+    crawl.clock.now = DAY
     used = []
     for name, fetched in (("old", 0.0), ("local", -math.inf)):
-        used.append(note(name, fetched))
-        assert throttle.take(Request(f"{used[-1]}/"), used[-1])
-    used += [note(f"new{number}", clock.now) for number in range(999)]
-    assert list(throttle.sites) == used
+        used.append(crawl.note(name, fetched))
+        assert crawl.throttle.take(Request(f"{used[-1]}/"), used[-1])
+    used += [crawl.note(f"new{number}", crawl.clock.now) for number in range(999)]
+    assert list(crawl.throttle.sites) == used
 
 
 def test_an_answer_wakes_those_that_wait_for_it() -> None:
     """An answer wakes the requests that wait for it, also if the site is not paced any more."""
-    crawler: Any = get_crawler(Spider)
-    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
-    clock = Clock()
-    settings = read_settings(crawler.settings)
-    files = FileReader(crawler, settings, lambda: AGENT)
-    origin = Origin("https", "a.example", 443)
-    throttle = Throttle(crawler, settings, lambda url: Origin.of(url.geturl()), clock)
+    crawl = Paced()
     woken: list[Origin] = []
-    throttle.on_turn = woken.append
-
-    def note(body: bytes, fetched: float) -> None:
-        validity = Validity(Outcome.SUCCESSFUL, math.inf)
-        file = files.parse(body, origin)
-        known = OriginPolicy(origin, validity, 200, "200", file, lambda: AGENT, fetched)
-        throttle.note(known, AGENT)
-
-    note(b"User-agent: *\nCrawl-delay: 1\n", 0.0)
-    clock.now = DAY
-    slow = Request("https://a.example/slow")
-    assert throttle.take(slow, origin)
-    assert throttle.due(origin) is None
-    note(b"User-agent: *\n", clock.now)
-    assert throttle.take(Request("https://a.example/other"), origin)
-    throttle.answered(slow)
+    crawl.throttle.on_turn = woken.append
+    origin = crawl.note("a", 0.0)
+    crawl.clock.now = DAY
+    slow = Request(f"{origin}/slow")
+    assert crawl.throttle.take(slow, origin)
+    assert crawl.throttle.due(origin) is None
+    crawl.note("a", crawl.clock.now, delay=0)
+    assert crawl.throttle.take(Request(f"{origin}/other"), origin)
+    crawl.throttle.answered(slow)
     assert woken == [origin]

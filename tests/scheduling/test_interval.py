@@ -18,32 +18,18 @@ from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import robots_service
 from scrapy_robots_rfc.scheduling import throttle
-from tests.support.crawling import SETTINGS, Pages, at_once, crawl
-from tests.support.site import Reply, redirect, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, Following, before, fetched, gaps, urls
+from tests.support.crawling import SETTINGS, Pages, at_once, crawl, listening
+from tests.support.site import Reply, Site, robots
+from tests.support.timed_site import DELAY, PACED, Following, fetched, gaps, urls
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
 
 # Older and newer names of one setting are both tried.
 pytestmark = pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
 
 PAGES = 4
-
-
-@pytest.fixture
-def site() -> Iterator[Clocked]:
-    """A site with a Crawl-delay."""
-    with Clocked({"/robots.txt": PACED}) as running:
-        yield running
-
-
-@pytest.fixture
-def other() -> Iterator[Clocked]:
-    """A site on another port, so in the same slot, without a Crawl-delay."""
-    with Clocked() as running:
-        yield running
 
 
 #: Settings that change the delay of a slot, and the shortest interval with them.
@@ -91,7 +77,7 @@ async def test_what_moves_a_slots_delay() -> None:
     """
 
     async def crawl_paced(settings: dict[str, Any], least: float) -> None:
-        with Clocked({"/robots.txt": PACED}) as site:
+        with Site({"/robots.txt": PACED}) as site:
             result = await crawl(urls(site, PAGES), settings)
         assert fetched(result) == PAGES, settings
         assert site.targets[0] == "/robots.txt", settings
@@ -104,111 +90,90 @@ async def test_what_moves_a_slots_delay() -> None:
 
 
 @ensureDeferred
-async def test_own_slots(site: Clocked) -> None:
-    """Requests of one origin in several slots are an interval apart."""
-    requests = [
-        Request(url, meta={"download_slot": f"slot {n % 3}"}) for n, url in enumerate(urls(site, 6))
-    ]
-    result = await crawl(requests)
-    assert fetched(result) == 6
-    assert min(gaps(site)) >= DELAY
-
-
-@ensureDeferred
-async def test_retries_and_redirects(site: Clocked) -> None:
-    """Retries and redirected requests are an interval apart, like all others."""
-    answers = iter([Reply(503), Reply(503), Reply(200)])
-    site.replies["/0"] = lambda _: next(answers)
-    site.replies["/1"] = redirect("/2")
-    site.replies["/2"] = redirect("/3")
-    await crawl(urls(site, 2), {"RETRY_ENABLED": True})
-    assert sorted(site.targets) == ["/0", "/0", "/0", "/1", "/2", "/3", "/robots.txt"]
-    assert min(gaps(site)) >= DELAY
-
-
-@ensureDeferred
-async def test_exempted_requests(site: Clocked) -> None:
+async def test_exempted_requests(paced: Site) -> None:
     """An exempt request waits for no turn, but the next request waits for an interval after it."""
     requests = [
-        Request(url, meta={"dont_obey_robotstxt": n % 2}) for n, url in enumerate(urls(site, PAGES))
+        Request(url, meta={"dont_obey_robotstxt": n % 2})
+        for n, url in enumerate(urls(paced, PAGES))
     ]
     result = await crawl([requests[0]], spider=Following, following=requests[1:])
     assert fetched(result) == PAGES
-    arrived = sorted(site.arrivals)
+    arrived = sorted(paced.arrivals)
     since = [
         after - before
         for (before, _), (after, target) in pairwise(arrived)
         if target in {"/0", "/2"}
     ]
     assert min(since) >= DELAY
-    assert max(site.targets.index("/1"), site.targets.index("/3")) < site.targets.index("/2")
+    assert max(paced.targets.index("/1"), paced.targets.index("/3")) < paced.targets.index("/2")
 
 
 @ensureDeferred
-async def test_request_that_arrives_late(site: Clocked) -> None:
+async def test_request_that_arrives_late(paced: Site) -> None:
     """The interval begins with the answer, so a slow connection does not shorten it."""
-    site.late = {"/0": DELAY * 1.5, "/2": DELAY}
-    assert fetched(await crawl(urls(site, PAGES))) == PAGES
-    assert min(gaps(site)) >= DELAY
+    paced.late = {"/0": DELAY * 1.5, "/2": DELAY}
+    assert fetched(await crawl(urls(paced, PAGES))) == PAGES
+    assert min(gaps(paced)) >= DELAY
 
 
 @ensureDeferred
-async def test_request_without_an_answer(site: Clocked) -> None:
+async def test_request_without_an_answer(paced: Site) -> None:
     """After a failed request, the interval begins when the request ends."""
-    site.replies["/0"] = site.replies["/1"] = Reply(reset=True)
+    paced.replies["/0"] = paced.replies["/1"] = Reply(reset=True)
     # On an open connection, Twisted would send it again at once.
-    site.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
-    await crawl(urls(site, PAGES))
-    assert len(site.targets) == PAGES + 1
-    assert min(gaps(site)) >= DELAY
+    paced.replies["/robots.txt"] = replace(PACED, headers=(("Connection", "close"),))
+    await crawl(urls(paced, PAGES))
+    assert len(paced.targets) == PAGES + 1
+    assert min(gaps(paced)) >= DELAY
 
 
 @ensureDeferred
-async def test_long_bodies_overlap(site: Clocked) -> None:
+async def test_long_bodies_overlap(paced: Site) -> None:
     """The next request waits for the beginning of an answer, not for its end."""
-    site.replies["/0"] = Reply(endless=True, body=b"x")
+    paced.replies["/0"] = Reply(endless=True, body=b"x")
     result = await crawl(
-        urls(site, 3), {"DOWNLOAD_TIMEOUT": 2, "DOWNLOAD_MAXSIZE": 0, "DOWNLOAD_WARNSIZE": 0}
+        urls(paced, 3), {"DOWNLOAD_TIMEOUT": 2, "DOWNLOAD_MAXSIZE": 0, "DOWNLOAD_WARNSIZE": 0}
     )
-    assert min(gaps(site)) >= DELAY
+    assert min(gaps(paced)) >= DELAY
     assert fetched(result) == 2
-    assert max(gaps(site)) < 1.5
+    assert max(gaps(paced)) < 1.5
 
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_origins_in_one_slot(site: Clocked, other: Clocked) -> None:
+async def test_origins_in_one_slot(paced: Site, other: Site) -> None:
     """Each origin of a slot has its own interval, and waits for no turn of another origin."""
+
+    def before(site: Site) -> int:
+        return sum(when < paced.arrivals[-1][0] for when, _ in site.arrivals)
+
     other.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {DELAY / 4}\n")
-    with Clocked() as free:
-        result = await crawl([*urls(site, 3), *urls(other, 4), *urls(free, 8)])
+    with Site() as free:
+        result = await crawl([*urls(paced, 3), *urls(other, 4), *urls(free, 8)])
         assert fetched(result) == 15
-        assert min(gaps(site)) >= DELAY
+        assert min(gaps(paced)) >= DELAY
         assert min(gaps(other)) >= DELAY / 4
-        assert before(other, site) >= 3
-        assert before(free, site) >= 5
+        assert before(other) >= 3
+        assert before(free) >= 5
 
 
 @ensureDeferred
-async def test_waiting_requests_are_nowhere_in_the_downloader(
-    site: Clocked, other: Clocked
-) -> None:
+async def test_waiting_requests_are_nowhere_in_the_downloader(paced: Site, other: Site) -> None:
     """With CONCURRENT_REQUESTS = 1, pages of a free site are fetched while a paced site waits."""
     settings = {"CONCURRENT_REQUESTS": 1}
-    first, *paced = map(Request, urls(site, 4))
-    following = [*paced, *map(Request, urls(other, 20))]
+    first, *following = map(Request, [*urls(paced, 4), *urls(other, 20)])
     result = await crawl([first], settings, spider=Following, following=following)
     assert fetched(result) == 24
-    assert min(gaps(site)) >= DELAY
+    assert min(gaps(paced)) >= DELAY
     # If waiting requests had the only place, one page would come between two of them.
-    moments = [when for when, _ in site.arrivals]
+    moments = [when for when, _ in paced.arrivals]
     between = [sum(a < when < b for when, _ in other.arrivals) for a, b in pairwise(moments)]
     assert max(between) > 2
 
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_hanging_robots_txt_in_the_slot(site: Clocked, other: Clocked) -> None:
+async def test_hanging_robots_txt_in_the_slot(paced: Site, other: Site) -> None:
     """A hanging robots.txt delays only its own origin; a paced site in the same slot continues."""
     gate = threading.Event()
     other.replies["/robots.txt"] = robots("", gate=gate)
@@ -219,29 +184,27 @@ async def test_hanging_robots_txt_in_the_slot(site: Clocked, other: Clocked) -> 
             if len(self.outcomes) == 1:
                 yield Request(other.url("/late"), self.parse, errback=self.failed)
             if len(self.outcomes) < PAGES:
-                yield Request(site.url(f"/{len(self.outcomes)}"), self.parse, errback=self.failed)
+                yield Request(paced.url(f"/{len(self.outcomes)}"), self.parse, errback=self.failed)
             elif len(self.outcomes) == PAGES:
                 gate.set()
 
-    result = await crawl([site.url("/0")], spider=Opens)
+    result = await crawl([paced.url("/0")], spider=Opens)
     assert list(result.outcomes.values()) == [200] * (PAGES + 1)
     assert list(result.outcomes)[-1] == other.url("/late")
-    assert min(gaps(site)) >= DELAY
+    assert min(gaps(paced)) >= DELAY
 
 
 @ensureDeferred
-async def test_slot_of_robots_txt(site: Clocked) -> None:
+async def test_slot_of_robots_txt(paced: Site) -> None:
     """A robots.txt request takes the slot of its host, not the slot of the page."""
     slots = []
 
     def note(request: Request) -> None:
         slots.append(request.meta["download_slot"])
 
-    page = Request(site.url("/0"), meta={"download_slot": "mine"})
-    await crawl(
-        [page],
-        prepare=lambda crawler: crawler.signals.connect(note, signals.request_left_downloader),
-    )
+    left = listening(note, signals.request_left_downloader)
+    page = Request(paced.url("/0"), meta={"download_slot": "mine"})
+    await crawl([page], prepare=left)
     assert slots == ["127.0.0.1", "mine"]
 
 
@@ -249,37 +212,36 @@ class Asking(Pages):
     """Requests the rules of the site for each page, outside the scheduler."""
 
     async def parse(self, response: Any, **_: Any) -> None:
-        """Note the status, ask."""
         super().parse(response)
         await robots_service(self.crawler).robots(response.url)
 
 
 @ensureDeferred
-async def test_waiting_for_its_turn_is_no_timeout(site: Clocked) -> None:
+async def test_waiting_for_its_turn_is_no_timeout(paced: Site) -> None:
     """The wait of a robots.txt for its turn does not count against ROBOTS_TIMEOUT."""
     interval = 1.2  # longer than any file is fresh here
-    site.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {interval}\n")
+    paced.replies["/robots.txt"] = robots(f"User-agent: *\nCrawl-delay: {interval}\n")
     settings = {"ROBOTS_TIMEOUT": 2 * DELAY, "ROBOTS_CACHE_MAX_AGE": 2 * DELAY}
-    result = await crawl(urls(site, 1), settings, spider=Asking)
-    assert site.targets == ["/robots.txt", "/0", "/robots.txt"]
+    result = await crawl(urls(paced, 1), settings, spider=Asking)
+    assert paced.targets == ["/robots.txt", "/0", "/robots.txt"]
     assert result.stat("result/unreachable") == 0
-    assert min(gaps(site)) >= interval
+    assert min(gaps(paced)) >= interval
 
 
 @ensureDeferred
-async def test_refresh_while_pages_are_queued(site: Clocked) -> None:
+async def test_refresh_while_pages_are_queued(paced: Site) -> None:
     """A refreshed file continues to pace the pages that are queued."""
-    site.replies["/robots.txt"] = robots(
+    paced.replies["/robots.txt"] = robots(
         f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n"
     )
-    private = Request(site.url("/private"), meta={"download_slot": "another"})
-    following = [private, *map(Request, urls(site, 6)[1:])]
+    private = Request(paced.url("/private"), meta={"download_slot": "another"})
+    following = [private, *map(Request, urls(paced, 6)[1:])]
     settings = {"ROBOTS_CACHE_MAX_AGE": DELAY / 2}
-    await crawl(urls(site, 1), settings, spider=Following, following=following)
-    assert len(site.pages) == 6
-    assert site.fetches >= 2
-    assert site.targets[-1] != "/robots.txt"
-    assert min(gaps(site)) >= DELAY
+    await crawl(urls(paced, 1), settings, spider=Following, following=following)
+    assert len(paced.pages) == 6
+    assert paced.fetches >= 2
+    assert paced.targets[-1] != "/robots.txt"
+    assert min(gaps(paced)) >= DELAY
 
 
 def sleep(seconds: float) -> Deferred[None]:
@@ -291,7 +253,6 @@ class Images(Pages):
     """Downloads six files outside the scheduler after the robots.txt has become stale."""
 
     async def parse(self, response: Any, **_: Any) -> None:
-        """Download."""
         await maybe_deferred_to_future(sleep(6 * DELAY))  # the file becomes stale
         download = self.crawler.engine.download_async
         images = [
@@ -303,17 +264,17 @@ class Images(Pages):
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_file_that_runs_out_while_images_wait(site: Clocked) -> None:
+async def test_file_that_runs_out_while_images_wait(paced: Site) -> None:
     """Inline requests leave the turn to the robots.txt request that they wait for."""
     settings = {
         "ROBOTS_CACHE_MAX_AGE": 2 * DELAY,
         "ROBOTS_CACHE_MIN_AGE": 0,
         "CLOSESPIDER_TIMEOUT": 20,
     }
-    result = await crawl(urls(site, 1), settings, spider=Images)
+    result = await crawl(urls(paced, 1), settings, spider=Images)
     assert result.outcomes == {str(number): 200 for number in range(6)}
-    assert site.fetches > 1
-    assert min(gaps(site)) >= DELAY
+    assert paced.fetches > 1
+    assert min(gaps(paced)) >= DELAY
 
 
 class LogsInFirst:
@@ -328,13 +289,11 @@ class LogsInFirst:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Log in."""
         if not self.has_begun and not request.url.endswith("/robots.txt"):
             self.has_begun = True
             await self.fetch(Request(request.url.replace("/0", "/login")))
 
     async def fetch(self, login: Request) -> None:
-        """Wait for the page."""
         await self.crawler.engine.download_async(login)
 
 
@@ -342,7 +301,6 @@ class LogsInByTheQueue(LogsInFirst):
     """The same, but the login page comes from the scheduler."""
 
     async def fetch(self, login: Request) -> None:
-        """Wait for the page."""
         done: Deferred[None] = Deferred()
         self.crawler.engine.crawl(login.replace(callback=lambda _: done.callback(None)))
         await maybe_deferred_to_future(done)
@@ -351,7 +309,7 @@ class LogsInByTheQueue(LogsInFirst):
 @pytest.mark.parametrize("middleware", [LogsInFirst, LogsInByTheQueue])
 @ensureDeferred
 async def test_middleware_that_logs_in_first(
-    site: Clocked,
+    paced: Site,
     middleware: type,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -360,9 +318,9 @@ async def test_middleware_that_logs_in_first(
     monkeypatch.setattr(throttle, "MAX_HELD", DELAY)
     middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 700}
     settings = {"DOWNLOADER_MIDDLEWARES": middlewares, "CLOSESPIDER_TIMEOUT": 10}
-    result = await crawl(urls(site, 3), settings)
+    result = await crawl(urls(paced, 3), settings)
     assert fetched(result) == 3
-    assert sorted(site.pages) == ["/0", "/1", "/2", "/login"]
+    assert sorted(paced.pages) == ["/0", "/1", "/2", "/login"]
     assert caplog.text.count("A middleware has held a request to") == 1
 
 
@@ -370,7 +328,6 @@ class Impatient(Pages):
     """Stops waiting for a file that it downloads outside the scheduler, then requests a page."""
 
     async def parse(self, response: Any, **_: Any) -> AsyncIterator[Request]:
-        """Download."""
         super().parse(response)
         if response.url.endswith("/0"):
             slow = Request(response.urljoin("/slow"))
@@ -381,13 +338,13 @@ class Impatient(Pages):
 
 
 @ensureDeferred
-async def test_request_that_is_cancelled_during_its_transfer(site: Clocked) -> None:
+async def test_request_that_is_cancelled_during_its_transfer(paced: Site) -> None:
     """The interval is kept, because Scrapy doesn't stop the transfer."""
     gate = threading.Event()
     rules = robots("User-agent: *\nCrawl-delay: 0.8\n")
-    site.replies = {"/robots.txt": rules, "/slow": Reply(gate=gate)}
-    result = await crawl(urls(site, 1), {"DOWNLOAD_TIMEOUT": 3}, spider=Impatient)
+    paced.replies = {"/robots.txt": rules, "/slow": Reply(gate=gate)}
+    result = await crawl(urls(paced, 1), {"DOWNLOAD_TIMEOUT": 3}, spider=Impatient)
     gate.set()
-    assert [target for _, target in site.arrivals] == ["/robots.txt", "/0", "/slow", "/1"]
+    assert [target for _, target in paced.arrivals] == ["/robots.txt", "/0", "/slow", "/1"]
     assert fetched(result) == 2
-    assert min(gaps(site)) >= 0.8
+    assert min(gaps(paced)) >= 0.8

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -28,9 +28,6 @@ from scrapy.utils.test import get_crawler
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.gates import Files, Turns, add_gate
-
-if TYPE_CHECKING:
-    from scrapy_robots_rfc.scheduling.gate import Gate
 
 try:
     from scrapy.squeues import PickleFifoSQLiteQueue, PickleLifoSQLiteQueue
@@ -69,11 +66,11 @@ class Order(RuleBasedStateMachine):
 
     @initialize(memory=st.sampled_from(MEMORY), disk=st.sampled_from(DISK))
     def begin(self, memory: Any, disk: Any) -> None:
-        """Make the queues."""
         self.folder = Path(tempfile.mkdtemp())
         self.classes = {"memory": memory, "disk": disk}
         self.known: set[Origin] = set()
         self.owed: set[Origin] = set()
+        self.unanswered: set[Origin] = set()
         self.turns = Turns(self.due)
         self.last: dict[Origin, float] = {}
         self.number = 0
@@ -82,10 +79,12 @@ class Order(RuleBasedStateMachine):
         self.state: Any = None
         self.resume()
 
-    def due(self, site: Origin) -> float:
+    def due(self, site: Origin) -> float | None:
         """Return the seconds until the turn of a site; the first site is not paced."""
         if site == origin(0):
             return 0.0
+        if site in self.unanswered:
+            return None
         return max(0.0, self.last.get(site, -INTERVAL) + INTERVAL - self.turns.now)
 
     def resume(self) -> None:
@@ -93,7 +92,7 @@ class Order(RuleBasedStateMachine):
         crawler = get_crawler(Pages)
         crawler.spider = Pages()
         self.files = Files(lambda site: site in self.known, most=2)
-        self.gate: Gate = add_gate(crawler, files=self.files, turns=self.turns)
+        add_gate(crawler, files=self.files, turns=self.turns)
         self.ours: dict[str, Any] = {}
         for place, (kind, start_kind) in self.classes.items():
             folder = str(self.folder / "ours") if place == "disk" else ""
@@ -123,7 +122,6 @@ class Order(RuleBasedStateMachine):
         start=st.booleans(),
     )
     def push(self, place: str, site: int, slot: int, priority: int, start: bool) -> None:
-        """Queue a request."""
         self.number += 1
         url = f"http://site{site}.example/{self.number}"
         meta = {"download_slot": str(slot), "is_start_request": start}
@@ -132,8 +130,8 @@ class Order(RuleBasedStateMachine):
         self.reference(place, requests[1]).push(requests[1])
         self.queued[url] += 1
 
-    @rule()
-    def pop(self) -> None:
+    @rule(answers=st.booleans())
+    def pop(self, answers: bool) -> None:
         """Take the next request, as the scheduler does: from memory first."""
         for place in ("memory", "disk"):
             request = self.ours[place].pop()
@@ -146,6 +144,8 @@ class Order(RuleBasedStateMachine):
             self.owed.discard(site)
             assert self.due(site) == 0
             self.last[site] = self.turns.now
+            if not answers:
+                self.unanswered.add(site)
             expected = self.reference(place, request).pop()
             assert expected is not None
             assert request.url == expected.url
@@ -155,7 +155,6 @@ class Order(RuleBasedStateMachine):
     @precondition(lambda self: self.files.fetches)
     @rule(data=st.data(), comes=st.booleans())
     def end_fetch(self, data: st.DataObject, comes: bool) -> None:
-        """End a fetch, with a file or without."""
         site = data.draw(st.sampled_from(sorted(self.files.fetches)))
         source = self.files.fetches[site].source
         if source is not None:
@@ -163,16 +162,19 @@ class Order(RuleBasedStateMachine):
         if comes:
             self.known.add(site)
         self.owed.add(site)
-        self.files.end(site, self.gate)
+        self.files.end(site)
 
     @rule(site=st.integers(0, SITES - 1))
     def becomes_stale(self, site: int) -> None:
-        """Let a file become stale."""
         self.known.discard(origin(site))
+
+    @rule(site=st.integers(0, SITES - 1))
+    def answer(self, site: int) -> None:
+        self.unanswered.discard(origin(site))
+        self.turns.on_turn(origin(site))
 
     @rule(seconds=st.sampled_from([1.0, INTERVAL]))
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
         self.turns.now += seconds
 
     @rule(data=st.data())
@@ -196,12 +198,14 @@ class Order(RuleBasedStateMachine):
         """Hand out all that is left: every wait ends."""
         if not hasattr(self, "ours"):
             return
+        for site in range(SITES):
+            self.answer(site)
         for _ in range(20 * self.queued.total() + 40):
-            self.pop()
-            for site in list(self.files.fetches):
-                self.known.add(site)
-                self.owed.add(site)
-                self.files.end(site, self.gate)
+            self.pop(answers=True)
+            for fetched in list(self.files.fetches):
+                self.known.add(fetched)
+                self.owed.add(fetched)
+                self.files.end(fetched)
             self.turns.now += INTERVAL
         assert self.queued.total() == 0
         for queue in self.plain.values():

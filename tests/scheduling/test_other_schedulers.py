@@ -15,13 +15,13 @@ from scrapy.utils.request import request_from_dict
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
-from tests.support.crawling import Pages, close_when, crawl, records
+from tests.support.crawling import Pages, close_when, crawl, listening, records
 from tests.support.schedulers import Own
 from tests.support.site import Reply, Site, redirect, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, fetched, gaps, urls
+from tests.support.timed_site import DELAY, PACED, fetched, gaps, urls
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -49,17 +49,14 @@ class Serializing(Own):
         self.seen = self.known
 
     def open(self, spider: Spider) -> None:
-        """Restore the requests."""
         self.spider = spider
         self.queue = [request_from_dict(stored, spider=spider) for stored in self.stored]
         self.stored.clear()
 
     def close(self, _reason: str) -> None:
-        """Store what is left."""
         self.stored.extend(request.to_dict(spider=self.spider) for request in self.queue)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Queue a copy of a request."""
         is_new = super().enqueue_request(request)
         if is_new:
             stored = request.to_dict(spider=self.spider)
@@ -71,23 +68,8 @@ class Filtered(Pages):
     """Requests pages that the duplicate filter checks."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Request all pages."""
-        for url in self.requests:
-            yield Request(str(url), callback=self.parse, errback=self.failed)
-
-
-@pytest.fixture
-def site() -> Iterator[Clocked]:
-    """A site."""
-    with Clocked() as running:
-        yield running
-
-
-@pytest.fixture
-def other() -> Iterator[Clocked]:
-    """A second site."""
-    with Clocked() as running:
-        yield running
+        for request in self.requests:
+            yield request.replace(callback=self.parse, errback=self.failed)
 
 
 @pytest.fixture(params=[Own, "scrapy.core.scheduler.Scheduler"], ids=["own", "scrapy"])
@@ -100,7 +82,7 @@ def around(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @ensureDeferred
-async def test_turn_of_the_only_request(site: Clocked, around: dict[str, Any]) -> None:
+async def test_turn_of_the_only_request(site: Site, around: dict[str, Any]) -> None:
     """A redirected request is sent when its turn comes, even if nothing else happens then."""
     site.replies |= {"/robots.txt": PACED, "/0": redirect("/1"), "/1": redirect("/2")}
     result = await crawl([site.url("/0")], around)
@@ -123,7 +105,7 @@ def opening(gate: threading.Event, others: list[str]) -> type[Pages]:
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
+async def test_slow_robots_txt(site: Site, other: Site, around: dict[str, Any]) -> None:
     """A hanging robots.txt delays no page of another site, and its pages follow."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
@@ -138,7 +120,7 @@ async def test_slow_robots_txt(site: Clocked, other: Clocked, around: dict[str, 
 
 @pytest.mark.reactor
 @ensureDeferred
-async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any]) -> None:
+async def test_paced_site(site: Site, other: Site, around: dict[str, Any]) -> None:
     """A paced site has its interval, and delays no other site."""
     gate, others = threading.Event(), urls(other, 20)
     site.replies |= {"/robots.txt": PACED, "/0": Reply(gate=gate)}
@@ -156,7 +138,7 @@ async def test_paced_site(site: Clocked, other: Clocked, around: dict[str, Any])
 )
 @ensureDeferred
 async def test_stopped(
-    site: Clocked, why: str, seconds: float, caplog: pytest.LogCaptureFixture
+    site: Site, why: str, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When the crawl stops, waiting requests go back to the third-party scheduler."""
     gate = threading.Event()
@@ -183,7 +165,7 @@ async def test_stopped(
 
 
 @ensureDeferred
-async def test_resumed_requests_are_filtered_as_before(site: Clocked) -> None:
+async def test_resumed_requests_are_filtered_as_before(site: Site) -> None:
     """A request that went back to a scheduler that serialises it keeps its `dont_filter`."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
@@ -196,14 +178,12 @@ async def test_resumed_requests_are_filtered_as_before(site: Clocked) -> None:
     assert len(Serializing.stored) == 3
     sent: list[tuple[bool, dict[str, Any]]] = []
 
-    def prepare(crawler: Crawler) -> None:
-        def note(request: Request) -> None:
-            if "robots.txt" not in request.url:
-                sent.append((request.dont_filter, request.meta))
+    def note(request: Request) -> None:
+        if "robots.txt" not in request.url:
+            sent.append((request.dont_filter, request.meta))
 
-        crawler.signals.connect(note, signals.request_reached_downloader, weak=False)
-
-    await crawl([], settings, spider=Filtered, prepare=prepare)
+    reached = listening(note, signals.request_reached_downloader)
+    await crawl([], settings, spider=Filtered, prepare=reached)
     assert [dont_filter for dont_filter, _ in sent] == [False] * 3
     assert not any("robots" in key for _, meta in sent for key in meta)
 
@@ -211,7 +191,7 @@ async def test_resumed_requests_are_filtered_as_before(site: Clocked) -> None:
 @pytest.mark.parametrize("bound", [0, 2])
 @ensureDeferred
 async def test_more_than_may_wait(
-    site: Clocked, around: dict[str, Any], caplog: pytest.LogCaptureFixture, bound: int
+    site: Site, around: dict[str, Any], caplog: pytest.LogCaptureFixture, bound: int
 ) -> None:
     """Beyond the maximum parked in memory, requests go back to the user's scheduler."""
     gate = threading.Event()
@@ -253,35 +233,20 @@ def test_attributes() -> None:
 
 
 class Bare:
-    """A scheduler with the three methods that Scrapy needs."""
+    """A scheduler with the methods that Scrapy needs."""
 
-    def __init__(self) -> None:
-        self.queue: list[Request] = []
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Bare:
-        """Make a scheduler."""
-        return cls()
-
-    def has_pending_requests(self) -> bool:
-        """Return whether there are requests."""
-        return bool(self.queue)
-
-    def enqueue_request(self, request: Request) -> bool:
-        """Queue a request."""
-        self.queue.append(request)
-        return True
-
-    def next_request(self) -> Request | None:
-        """Return a request."""
-        return self.queue.pop() if self.queue else None
+    __init__ = Own.__init__
+    from_crawler = classmethod(lambda cls, _: cls())
+    has_pending_requests = Own.has_pending_requests
+    enqueue_request = Own.enqueue_request
+    next_request = Own.next_request
 
 
 ADDON: dict[str, Any] = {"ADDONS": {"scrapy_robots_rfc.Addon": 500}, "DOWNLOADER_MIDDLEWARES": {}}
 
 
 @ensureDeferred
-async def test_without_open_and_close(site: Clocked) -> None:
+async def test_without_open_and_close(site: Site) -> None:
     """A scheduler that has neither `open` nor `close` crawls to the end."""
     site.replies["/robots.txt"] = PACED
     result = await crawl(urls(site, 3), {**ADDON, "SCHEDULER": Bare})
@@ -290,7 +255,7 @@ async def test_without_open_and_close(site: Clocked) -> None:
 
 
 @ensureDeferred
-async def test_class_that_is_not_a_scheduler(site: Clocked) -> None:
+async def test_class_that_is_not_a_scheduler(site: Site) -> None:
     """A class that is not a scheduler ends the crawl with Scrapy's own error."""
     with pytest.raises(TypeError, match="does not fully implement the scheduler interface"):
         await crawl(urls(site, 1), {**ADDON, "SCHEDULER": RFPDupeFilter})

@@ -1,4 +1,4 @@
-"""The order in which the queue hands out requests, and its cost with many sites."""
+"""The order in which the queue hands out requests, its cost with many sites, and peeking."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, strategies as st
+from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider
-from scrapy.squeues import FifoMemoryQueue
+from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc import OriginPriorityQueue
+from scrapy_robots_rfc._scrapy import peek
 from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.crawling import crawl
+from tests.support.disk_queues import crawler as gated
 from tests.support.gates import Files, Turns, add_gate
+from tests.support.proxies import Proxy
 
 if TYPE_CHECKING:
-    pass
+    from tests.support.site import Site
 
 SITES = 150
 
@@ -31,7 +37,6 @@ class Slots(dict[str, Any]):
         self.looks = Counter[str]()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Count, and look up."""
         self.looks[key] += 1
         return super().get(key, default)
 
@@ -112,40 +117,6 @@ def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
     assert queue.pop() is not None
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), min_size=1, max_size=20),
-    st.lists(st.sampled_from([None, 0.5, 100.0, 0.0]), max_size=40),
-)
-def test_nothing_is_lost(pushed: list[tuple[int, int]], says: list[float | None]) -> None:
-    """Each request is handed out once, when its site may have one, in any number of slots."""
-    said: dict[Origin, float | None] = {}
-
-    def due(origin: Origin) -> float | None:
-        if origin not in said:
-            said[origin] = says.pop() if says and origin.host < "site3" else 0.0
-        return said[origin]
-
-    throttle = Turns(due)
-    queue = queue_of(throttle)
-    for site, slot in pushed:
-        queue.push(page(site, slot))
-    handed_out = Counter[tuple[str, str]]()
-    for _ in range(200):
-        woken = [origin for origin, seconds in said.items() if seconds is None]
-        said.clear()
-        for origin in woken:  # the answer that it waited for has arrived
-            throttle.on_turn(origin)
-        request = queue.pop()
-        if request is not None:
-            assert said[throttle.taken[-1]] == 0
-            handed_out[request.url, request.meta["download_slot"]] += 1
-        throttle.now += 1
-    assert handed_out == Counter(
-        (f"http://site{site}.example/0", str(slot)) for site, slot in pushed
-    )
-    assert len(queue) == 0
-
-
 def test_sites_take_turns() -> None:
     """Sites in one slot alternate; a new site is last."""
     queue = queue_of(Turns(lambda _: 0))
@@ -167,7 +138,7 @@ def test_inline_fetch_of_an_origin_without_room() -> None:
     known: set[str] = set()
     files = Files(lambda origin: origin.host in known, most=1)
     crawler = get_crawler(Spider)
-    gate = add_gate(crawler, files=files)
+    add_gate(crawler, files=files)
     queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
     for site in (1, 2, 3):
         queue.push(page(site, site))
@@ -177,11 +148,11 @@ def test_inline_fetch_of_an_origin_without_room() -> None:
     assert without_room is not None
     files.fetch(without_room)
     known.add(without_room.host)
-    files.end(without_room, gate)
+    files.end(without_room)
     request = queue.pop()
     assert request is not None
     assert request.url == "http://site2.example/0"
-    files.end(first, gate)
+    files.end(first)
     assert queue.pop() is not None  # for the first site
     assert queue.pop() is None
     assert [origin.host for origin in files.fetches] == ["site3.example"]
@@ -192,7 +163,7 @@ def test_file_that_expires_while_many_requests_wait() -> None:
     known: set[Origin] = set()
     files = Files(known.__contains__)
     crawler = get_crawler(Spider)
-    gate = add_gate(crawler, files=files)
+    add_gate(crawler, files=files)
     queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
     for number in range(5000):
         queue.push(page(1, number % 7, number))
@@ -201,7 +172,64 @@ def test_file_that_expires_while_many_requests_wait() -> None:
         assert [queue.pop() for _ in range(100)] == [None] * 100
         assert list(files.fetches) == [origin]
         known.add(origin)
-        files.end(origin, gate)
+        files.end(origin)
         assert len(slots_of(queue, 1000)) == 1000
         known.clear()
-    assert len(files.started) == 2
+    assert files.fetches == {}
+
+
+@given(
+    st.sampled_from([FifoMemoryQueue, LifoMemoryQueue]),
+    st.sampled_from([FifoMemoryQueue, LifoMemoryQueue, None]),
+    # Push (priority, start request or not), or pop.
+    st.lists(st.one_of(st.tuples(st.integers(0, 2), st.booleans()), st.none()), max_size=30),
+)
+def test_peek(kind: type[Any], start_kind: type[Any] | None, steps: list[Any]) -> None:
+    """Peeking shows the request that `pop` returns, and removes nothing."""
+    queue = ScrapyPriorityQueue(gated(), kind, "", start_queue_cls=start_kind)
+    pushed: list[str] = []
+    popped: list[str] = []
+    for number, step in enumerate([*steps, *(None for _ in steps)]):
+        peeked = peek(queue)
+        if step is not None:
+            priority, start = step
+            pushed.append(f"data:,{number}")
+            queue.push(Request(pushed[-1], priority=priority, meta={"is_start_request": start}))
+        elif (request := queue.pop()) is not None:
+            assert peeked is not None
+            assert peeked.url == request.url
+            popped.append(request.url)
+    assert sorted(popped) == sorted(pushed)
+
+
+class Unpeekable(list[Request]):
+    """A third-party queue without `peek`, which is optional."""
+
+    push = list.append
+
+    @classmethod
+    def from_crawler(cls, *_: object) -> Unpeekable:
+        return cls()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_queue_without_peek() -> None:
+    """A queue that has no `peek` gives `None`, and still has its request."""
+    queue = ScrapyPriorityQueue(gated(), Unpeekable, "", start_queue_cls=None)
+    queue.push(Request("data:,"))
+    assert peek(queue) is None
+    assert len(queue) == 1
+
+
+@ensureDeferred
+async def test_proxy_of_a_request_that_cannot_be_peeked_at(site: Site) -> None:
+    """Each robots.txt is requested with the proxy of a page, even if the queue has no `peek`."""
+    with Proxy() as proxy:
+        meta = {"proxy": f"http://{proxy.netloc}"}
+        pages = [Request(site.url(f"/{number}"), meta=meta) for number in range(3)]
+        result = await crawl(pages, {"SCHEDULER_MEMORY_QUEUE": Unpeekable})
+        assert result.verdicts() == [200] * 3
+        assert site.fetches == 1
+        assert len(proxy.asked) == len(site.asked)

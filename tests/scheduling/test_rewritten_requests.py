@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import pytest
@@ -11,29 +11,24 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from tests.support.crawling import SETTINGS, crawl
-from tests.support.site import PAGE, Asked, Reply, robots
-from tests.support.timed_site import DELAY, PACED, Clocked, Following, fetched, urls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.support.crawling import SETTINGS, Serial, crawl
+from tests.support.site import PAGE, Asked, Reply, Site, robots
+from tests.support.timed_site import DELAY, PACED, fetched, urls
 
 
 class Rewriting:
     """Replaces requests for a site by requests for a gateway, as scrapy-splash does."""
 
-    gateway: ClassVar[Clocked]
-    site: ClassVar[Clocked]
+    gateway: ClassVar[Site]
+    site: ClassVar[Site]
 
     def process_request(self, request: Request) -> Request | None:
-        """Put the gateway's URL in its place."""
         parts = urlparse_cached(request)
         if parts.port != self.site.port or parts.path == "/robots.txt":
             return None
         return self.sent(request, self.gateway.url(f"/?url={quote(request.url)}"))
 
     def sent(self, request: Request, url: str) -> Request | None:
-        """Return the new request."""
         return request.replace(url=url)
 
 
@@ -41,24 +36,15 @@ class InPlace(Rewriting):
     """Changes the URL of requests for a site to the gateway, just before they are sent."""
 
     def sent(self, request: Request, url: str) -> Request | None:
-        """Change it."""
         request._set_url(url)
         return None
 
 
 @pytest.fixture
-def gateway() -> Iterator[Clocked]:
+def gateway(paced: Site, other: Site) -> Site:
     """A gateway without a Crawl-delay."""
-    with Clocked() as running:
-        yield running
-
-
-@pytest.fixture
-def site(gateway: Clocked) -> Iterator[Clocked]:
-    """A site with a Crawl-delay."""
-    with Clocked({"/robots.txt": PACED}) as running:
-        Rewriting.site, Rewriting.gateway = running, gateway
-        yield running
+    Rewriting.site, Rewriting.gateway = paced, other
+    return other
 
 
 def through(middleware: type[Rewriting]) -> dict[str, Any]:
@@ -66,7 +52,7 @@ def through(middleware: type[Rewriting]) -> dict[str, Any]:
     return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 800}}
 
 
-def seen(site: Clocked, gateway: Clocked) -> list[float]:
+def seen(site: Site, gateway: Site) -> list[float]:
     """Return when the site was requested, directly or through the gateway."""
     times = [when for when, target in gateway.arrivals if target != "/robots.txt"]
     return sorted([*times, *(when for when, _ in site.arrivals)])
@@ -78,30 +64,30 @@ def least(times: list[float]) -> float:
 
 
 @ensureDeferred
-async def test_rewritten_in_place(site: Clocked, gateway: Clocked) -> None:
+async def test_rewritten_in_place(paced: Site, gateway: Site) -> None:
     """A request whose URL is changed late keeps the interval of the origin that was judged."""
-    result = await crawl(urls(site, 4), through(InPlace))
+    result = await crawl(urls(paced, 4), through(InPlace))
     assert fetched(result) == 4
-    assert site.targets == ["/robots.txt"]
-    times = seen(site, gateway)
+    assert paced.targets == ["/robots.txt"]
+    times = seen(paced, gateway)
     assert len(times) == 5
     assert least(times) >= DELAY
 
 
 @ensureDeferred
-async def test_new_request(site: Clocked, gateway: Clocked) -> None:
+async def test_new_request(paced: Site, gateway: Site) -> None:
     """A new request for a gateway is judged and paced by the gateway's robots.txt."""
     gateway.replies["/robots.txt"] = robots(
         f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /*1$\n"
     )
-    result = await crawl(urls(site, 4), through(Rewriting))
+    result = await crawl(urls(paced, 4), through(Rewriting))
     assert fetched(result) == 3
-    assert site.targets == ["/robots.txt"]
+    assert paced.targets == ["/robots.txt"]
     assert least(sorted(when for when, _ in gateway.arrivals)) >= DELAY
 
 
 @ensureDeferred
-async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> None:
+async def test_retry_of_a_rewritten_request(paced: Site, gateway: Site) -> None:
     """A retry is made from the gateway's URL, and paced as a request for the gateway."""
     bad: set[str] = set()
 
@@ -110,33 +96,31 @@ async def test_retry_of_a_rewritten_request(site: Clocked, gateway: Clocked) -> 
         bad.add(asked.target)
         return Reply(503) if first else PAGE
 
-    pages = urls(site, 2)
+    pages = urls(paced, 2)
     gateway.replies.update({f"/?url={quote(url)}": answer for url in pages})
     result = await crawl(pages, {**through(InPlace), "RETRY_ENABLED": True})
     assert fetched(result) == 2
     assert gateway.fetches == 1
     first = {target: when for when, target in reversed(gateway.arrivals) if target != "/robots.txt"}
-    assert least(sorted([*first.values(), *(when for when, _ in site.arrivals)])) >= DELAY
+    assert least(sorted([*first.values(), *(when for when, _ in paced.arrivals)])) >= DELAY
 
 
 class Everything(InPlace):
     """Changes the URL of requests for robots.txt as well."""
 
     def process_request(self, request: Request) -> Request | None:
-        """Put the gateway's URL in its place."""
         if urlparse_cached(request).port != self.site.port:
             return None
         return self.sent(request, self.gateway.url(f"/?url={quote(request.url)}"))
 
 
 @ensureDeferred
-async def test_robots_txt_through_a_gateway(site: Clocked, gateway: Clocked) -> None:
+async def test_robots_txt_through_a_gateway(paced: Site, gateway: Site) -> None:
     """A robots.txt that is refreshed through a gateway waits for the interval of the site."""
-    target = f"/?url={quote(site.url('/robots.txt'))}"
+    target = f"/?url={quote(paced.url('/robots.txt'))}"
     gateway.replies[target] = PACED
-    first, *following = map(Request, urls(site, 6))
     settings = {**through(Everything), "ROBOTS_CACHE_MAX_AGE": DELAY / 2}
-    result = await crawl([first], settings, spider=Following, following=following, one_by_one=6)
+    result = await crawl(urls(paced, 6), settings, spider=Serial)
     assert fetched(result) == 6
     assert gateway.targets.count(target) > 1
-    assert least(seen(site, gateway)) >= DELAY
+    assert least(seen(paced, gateway)) >= DELAY

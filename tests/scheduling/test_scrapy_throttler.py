@@ -16,11 +16,10 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc._runtime import Runtime
 from tests.support.crawling import crawl
-from tests.support.site import robots
-from tests.support.timed_site import DELAY, Clocked, fetched, gaps, urls
+from tests.support.site import Site, robots
+from tests.support.timed_site import DELAY, fetched, gaps, urls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -72,15 +71,11 @@ class Throttler:
         self.starts[host] = start + 1.1 * self.delays.get(host, 0)
 
 
-@pytest.fixture
-def site() -> Iterator[Clocked]:
-    """A site that asks for an hour between two requests."""
-    with Clocked({"/robots.txt": robots("User-agent: *\nCrawl-delay: 3600\n")}) as running:
-        yield running
-
-
-async def paced(site: Clocked, settings: dict[str, Any]) -> dict[str | None, float]:
-    """Crawl pages with the add-on and the throttler, and return the delays of the throttler."""
+async def paced(site: Site, settings: dict[str, Any]) -> dict[str | None, float]:
+    """Crawl a site that asks for an hour between two requests with the add-on and the throttler,
+    and return the delays of the throttler.
+    """
+    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 3600\n")
 
     def prepare(crawler: Crawler) -> None:
         crawler.settings.set(OBEY, True, "default")
@@ -98,7 +93,7 @@ async def paced(site: Clocked, settings: dict[str, Any]) -> dict[str | None, flo
 @pytest.mark.parametrize("longest", [0.0, DELAY])
 @ensureDeferred
 async def test_one_part_paces_a_site(
-    site: Clocked, longest: float, caplog: pytest.LogCaptureFixture
+    site: Site, longest: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only this package obeys Crawl-delay, up to ROBOTS_CRAWL_DELAY_MAX."""
     assert await paced(site, {"ROBOTS_CRAWL_DELAY_MAX": longest}) == {}
@@ -107,7 +102,7 @@ async def test_one_part_paces_a_site(
 
 
 @ensureDeferred
-async def test_both_pace_a_site(site: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+async def test_both_pace_a_site(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """If the user lets both obey Crawl-delay, the longer interval applies."""
     delays = await paced(site, {"ROBOTS_CRAWL_DELAY_MAX": DELAY, OBEY: True})
     assert delays == {"127.0.0.1": LONGEST}

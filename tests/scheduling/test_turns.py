@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.scheduling.paced_site import Turns
 from scrapy_robots_rfc.scheduling.shared import EXTEND_EVERY, TURN_TIMEOUT
@@ -33,6 +34,37 @@ def test_interval_over_all(world: World, latency: float, way: float) -> None:
     seen = Counter(name for _, name in world.arrivals)
     assert len(seen) == 4
     assert max(seen.values()) - min(seen.values()) <= 1 + max(seen.values()) // 4
+
+
+#: Start, time to the site, time to the store, number of requests, and time of death; in seconds.
+WORKERS = st.lists(
+    st.tuples(
+        st.floats(0, 5),
+        st.floats(0.001, 10),
+        st.floats(0, 1),
+        st.integers(1, 20),
+        st.one_of(st.none(), st.floats(0, 60)),
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+@given(WORKERS, st.sampled_from([0.01, 1.0, 5.0, 50.0]))
+def test_interval_whenever_workers_die(
+    workers: list[tuple[float, float, float, int, float | None]], interval: float
+) -> None:
+    """Requests to the site, even of dead workers, are never closer than the interval."""
+    world = World()
+    for number, (begin, way, latency, requests, dies) in enumerate(workers):
+        worker = Worker(world, str(number), interval, way, latency)
+        worker.left = requests
+        world.later(begin, worker.go)
+        if dies is not None:
+            world.later(dies, worker.die)
+    world.run(1000)
+    assert world.arrivals or all(dies is not None for *_, dies in workers)
+    assert min(world.gaps(), default=interval) >= interval - 1e-9
 
 
 def test_unanswered_for_long(world: World) -> None:

@@ -65,13 +65,16 @@ class Pages(Spider):
 
     def __init__(self, requests: Iterable[str | Request] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.requests = list(requests)
+        self.requests = [Request(item) if isinstance(item, str) else item for item in requests]
         self.outcomes: dict[str, int | BaseException] = {}
 
     async def start(self) -> AsyncIterator[Any]:
-        for item in self.requests:
-            request = Request(item) if isinstance(item, str) else item
-            yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
+        for request in self.requests:
+            yield self.watched(request)
+
+    def watched(self, request: Request) -> Request:
+        """Return a request whose outcome is recorded."""
+        return request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
 
     def parse(self, response: Response, **_: Any) -> Any:
         assert response.request is not None
@@ -101,9 +104,7 @@ class Serial(Pages):
 
     def next_request(self) -> Iterator[Request]:
         if self.requests:
-            item = self.requests.pop(0)
-            request = Request(item) if isinstance(item, str) else item
-            yield request.replace(callback=self.parse, errback=self.failed, dont_filter=True)
+            yield self.watched(self.requests.pop(0))
 
 
 @dataclass
@@ -119,6 +120,16 @@ class Crawl:
         """The status or exception of each URL."""
         outcomes: dict[str, int | BaseException] = self.spider.outcomes
         return outcomes
+
+    def verdicts(self, *urls: str) -> list[Any]:
+        """Return the outcomes of some URLs, or of all, as `short` does."""
+        return [short(self.outcomes[url]) for url in urls or self.outcomes]
+
+    def dropped(self, url: str) -> RobotsDisallowed:
+        """Return the exception of a page that robots.txt disallows."""
+        error = self.outcomes[url]
+        assert isinstance(error, RobotsDisallowed)
+        return error
 
     def stat(self, key: str) -> Any:
         """Return a stat, or 0 if nothing was counted."""
@@ -187,7 +198,6 @@ def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], No
 
     def prepare(crawler: Crawler) -> None:
         def look() -> None:
-            assert crawler.engine is not None
             if condition(crawler):
                 deferred_from_coro(crawler.engine.close_spider_async(reason="test"))
             elif crawler.crawling:
@@ -196,6 +206,11 @@ def close_when(condition: Callable[[Crawler], object]) -> Callable[[Crawler], No
         crawler.signals.connect(look, signals.spider_opened, weak=False)
 
     return prepare
+
+
+def listening(function: Callable[..., object], signal: object) -> Callable[[Crawler], None]:
+    """Return a `prepare` function for `crawl` that connects a function to a signal."""
+    return lambda crawler: crawler.signals.connect(function, signal, weak=False)
 
 
 def records(caplog: Any, level: int = logging.WARNING) -> list[str]:
@@ -212,14 +227,11 @@ def lines(caplog: Any, level: int = logging.DEBUG) -> list[str]:
     return [line for record in records(caplog, level) for line in record.splitlines()]
 
 
-class Linked(Spider):
+class Linked(Pages):
     """Requests the first page, then the others and yields an item, without errbacks."""
 
-    name = "linked"
-
-    def __init__(self, requests: Iterable[str | Request] = (), **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.requests = [Request(item) if isinstance(item, str) else item for item in requests]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.came: list[str] = []
 
     async def start(self) -> AsyncIterator[Any]:
@@ -236,8 +248,6 @@ class Linked(Spider):
 
 class AsyncLinked(Linked):
     """Does the same with an asynchronous callback."""
-
-    name = "async"
 
     async def first(self, response: Response) -> Any:
         self.came.append(response.url)

@@ -24,7 +24,7 @@ class Fixed(RobotParser):
         return str(url).endswith("yes")
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        return 0.07
+        return 0.2
 
 
 class FailsToParse(Fixed):
@@ -35,17 +35,3 @@ class FailsToParse(Fixed):
         if robotstxt_body:
             raise RuntimeError("cannot parse")
         return cls()
-
-
-class Undecided(Fixed):
-    """Returns a string, which is not a verdict but true in Python."""
-
-    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        return "no"  # type: ignore[return-value]  # the mistake that is tested
-
-
-class FailsToDecide(Fixed):
-    """Raises for every URL."""
-
-    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        raise RuntimeError("cannot decide")

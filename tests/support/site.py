@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,28 +61,11 @@ def redirect(location: str, status: int = 302) -> Reply:
     return Reply(status, headers=(("Location", location),))
 
 
-class Failing:
-    """A robots.txt that fails a number of times, and records when it was requested.
-
-    :param times: how often it fails.
-    :param reply: the reply that it fails with.
-    """
-
-    def __init__(self, times: float, reply: Reply) -> None:
-        self.times = times
-        self.reply = reply
-        self.arrived: list[float] = []
-
-    def __call__(self, _: Asked) -> Reply:
-        self.arrived.append(time.monotonic())
-        if len(self.arrived) <= self.times:
-            return self.reply
-        return robots("User-agent: *\nDisallow: /x\n")
-
-    @property
-    def gaps(self) -> list[float]:
-        """The seconds between successive requests."""
-        return [after - before for before, after in pairwise(self.arrived)]
+def failing(times: float, reply: Reply) -> Callable[[Asked], Reply]:
+    """Return a robots.txt that fails a number of times with a reply."""
+    failures = count()
+    rules = robots("User-agent: *\nDisallow: /x\n")
+    return lambda _: reply if next(failures) < times else rules
 
 
 PAGE = Reply(body=b"<p>page", headers=(("Content-Type", "text/html"),))
@@ -119,7 +102,11 @@ class Site(Served):
 
     replies: dict[str, Reply | Callable[[Asked], Reply]] = field(default_factory=dict)
     tls: bool = False
+    #: Seconds that a request takes to arrive, by target.
+    late: dict[str, float] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
+    #: When each request arrived, and its target.
+    arrivals: list[tuple[float, str]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         site = self
@@ -173,6 +160,8 @@ class Site(Served):
         return self.targets.count("/robots.txt")
 
     def reply(self, asked: Asked) -> Reply:
+        self.closed.wait(self.late.get(asked.target, 0))
+        self.arrivals.append((time.monotonic(), asked.target))
         self.asked.append(asked)
         default = MISSING if asked.target == "/robots.txt" else PAGE
         reply = self.replies.get(asked.target, default)

@@ -11,7 +11,7 @@ from pytest_twisted import ensureDeferred
 from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.crawling import Crawl, crawl, records
 from tests.support.site import Reply, Site, redirect, robots
-from tests.support.timed_site import DELAY, Clocked, gaps
+from tests.support.timed_site import DELAY, gaps
 from tests.usage.test_use import Permitted
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ async def test_pace_of_a_hop() -> None:
     """The file, a hop of its redirects and the page keep the interval of their site."""
     paced = robots(f"User-agent: *\nCrawl-delay: {DELAY}\n")
     hop = redirect("/tdm.json")
-    with Clocked({"/robots.txt": paced, NAME: hop, "/tdm.json": RESERVED, "/a": PAGE}) as clocked:
+    with Site({"/robots.txt": paced, NAME: hop, "/tdm.json": RESERVED, "/a": PAGE}) as clocked:
         await crawled(clocked, "/a", DOWNLOAD_DELAY=0)
     assert [target for _, target in clocked.arrivals][1:] == ["/a", NAME, "/tdm.json"]
     assert min(gaps(clocked)) >= DELAY
