@@ -33,8 +33,7 @@ class Asking(Pages):
     async def start(self) -> AsyncIterator[Any]:
         service = robots_service(self.crawler)
         urls, self.requests = self.requests, []
-        for url in urls:
-            assert isinstance(url, str)
+        for url in (request.url for request in urls):
             self.outcomes[url] = int((await service.robots(url)).decide(url).allowed)
         async for request in super().start():
             yield request

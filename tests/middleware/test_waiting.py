@@ -142,9 +142,9 @@ class Lambdas(Pages):
 
     async def start(self) -> AsyncIterator[Any]:
         """Request all pages."""
-        for number, item in enumerate(self.requests):
+        for number, request in enumerate(self.requests):
             callback: Any = self.parse if number % 2 else lambda _: None
-            yield Request(str(item), callback=callback)
+            yield request.replace(callback=callback)
 
 
 @ensureDeferred

@@ -17,7 +17,6 @@ from urllib.parse import urlencode
 import pytest
 from pytest_twisted import ensureDeferred
 from redis import Redis
-from scrapy import Request
 
 from tests.support.crawling import Pages, close_when
 from tests.support.documents import block, settings
@@ -47,8 +46,8 @@ class Fifty(Pages):
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        for url in self.requests:
-            yield Request(str(url), callback=self.parse, errback=self.failed)
+        for request in self.requests:
+            yield request.replace(callback=self.parse, errback=self.failed)
 
 
 @pytest.fixture

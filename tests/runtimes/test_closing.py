@@ -138,12 +138,12 @@ class Inline(Pages):
     """Downloads a page in `start`, and closes itself while the page waits for robots.txt."""
 
     async def start(self) -> AsyncIterator[Any]:
-        [url] = self.requests
+        [request] = self.requests
         call_later(2 * TICK, lambda: deferred_from_coro(self.crawler.engine.close_spider_async()))
         try:
-            await self.crawler.engine.download_async(Request(str(url)))
+            await self.crawler.engine.download_async(request)
         except Exception as error:  # noqa: BLE001 - the test checks its class
-            self.outcomes[str(url)] = error
+            self.outcomes[request.url] = error
         nothing: tuple[Request, ...] = ()
         for request in nothing:
             yield request

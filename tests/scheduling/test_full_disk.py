@@ -13,7 +13,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 
-from tests.support.crawling import Crawl, close_when, crawl, records
+from tests.support.crawling import Crawl, close_when, crawl, listening, records
 from tests.support.disk_queues import drained, pages, queue
 from tests.support.site import Site, robots
 
@@ -120,20 +120,28 @@ async def test_crawl_on_a_full_disk(
 
 async def full(site: Site, folder: Path, prepare: Any = lambda _: None, **other: Any) -> Crawl:
     """Crawl 40 pages, whose robots.txt is answered when all of them are queued."""
-    queued = threading.Event()
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=queued)
-
-    def listen(crawler: Crawler) -> None:
-        def count() -> None:
-            if crawler.stats.get_value("scheduler/enqueued") == 39:
-                queued.set()
-
-        crawler.signals.connect(count, signals.request_scheduled, weak=False)
-        prepare(crawler)
-
+    queued = when_queued(site, 40, lambda: None)
     # The store of robots.txt files would report the full disk, too.
     settings = {"JOBDIR": str(folder), "ROBOTS_CACHE": "memory:", **other}
-    return await crawl(requests(site, 40), settings, prepare=listen)
+
+    def prepare_both(crawler: Crawler) -> None:
+        prepare(crawler)
+        queued(crawler)
+
+    return await crawl(requests(site, 40), settings, prepare=prepare_both)
+
+
+def when_queued(site: Site, pages: int, then: Callable[[], object]) -> Callable[[Crawler], None]:
+    """Call a function when all pages are queued, and answer for robots.txt after that."""
+    queued, left = threading.Event(), iter(range(1, pages))
+
+    def count() -> None:
+        if next(left, None) is None:
+            then()
+            queued.set()
+
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=queued)
+    return listening(count, signals.request_scheduled)
 
 
 @pytest.mark.parametrize("has_room", [False, True])
@@ -146,18 +154,15 @@ async def test_close_on_a_full_disk(
     """
     folder = disk("512k")
 
-    def prepare(crawler: Crawler) -> None:
-        def is_full(crawler: Crawler) -> bool:
-            if crawler.stats.get_value("response_received_count", 0) <= 3:
-                return False
-            if has_room:
-                disk("4m")
-            return True
-
-        close_when(is_full)(crawler)
+    def is_full(crawler: Crawler) -> bool:
+        if crawler.stats.get_value("response_received_count", 0) <= 3:
+            return False
+        if has_room:
+            disk("4m")
+        return True
 
     one_by_one = {"CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.05}
-    first = await full(site, folder, prepare, **one_by_one)
+    first = await full(site, folder, close_when(is_full), **one_by_one)
     lost = [line for line in records(caplog, logging.ERROR) if LOST in line]
     count = int(lost[0].split()[1]) if lost else 0
     assert (count == 0) is has_room
@@ -174,19 +179,13 @@ async def test_file_that_is_damaged_in_the_meantime(
 ) -> None:
     """A damaged file ends the crawl with one sentence, and is left as it is."""
     path = tmp_path / "requests.queue" / "requests.sqlite"
-    queued = threading.Event()
 
-    def prepare(crawler: Crawler) -> None:
-        def damage() -> None:
-            if crawler.stats.get_value("scheduler/enqueued") == 299:
-                # Another process does it, because this one would lose its locks on the file.
-                subprocess.run([sys.executable, "-c", DAMAGE, str(path)], check=True)
-                queued.set()
+    def damage() -> None:
+        # Another process does it, because this one would lose its locks on the file.
+        subprocess.run([sys.executable, "-c", DAMAGE, str(path)], check=True)
 
-        crawler.signals.connect(damage, signals.request_scheduled, weak=False)
-
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=queued)
-    result = await crawl(requests(site, 300), {"JOBDIR": str(tmp_path)}, prepare=prepare)
+    queued = when_queued(site, 300, damage)
+    result = await crawl(requests(site, 300), {"JOBDIR": str(tmp_path)}, prepare=queued)
     assert result.stats["finish_reason"] == "jobdir_error"
     [line] = [line for line in records(caplog, logging.ERROR) if "Closing" in line]
     assert line == (

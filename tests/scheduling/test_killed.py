@@ -119,20 +119,3 @@ def test_crawl_that_is_killed_three_times(tmp_path: Path) -> None:
     missing |= {target for target in redirects if f"/to{target}" not in asked}
     assert len(missing) <= 3 * 4  # CONCURRENT_REQUESTS
     assert [path.name for path in (tmp_path / "requests.queue").iterdir()] == ["active.json"]
-
-
-def test_start_requests_of_the_first_run(tmp_path: Path) -> None:
-    """A spider that yields 40 pages in its first run, and is killed after 10 of them, sends at most
-    43 requests in both runs.
-    """
-
-    class OnlyPages(Killed):
-        def page(self, asked: Asked) -> Reply:
-            super().page(asked)
-            return PAGE
-
-    killed = OnlyPages(tmp_path, 40)
-    with killed.site as site:
-        killed.crawl((10,))
-        assert len(site.targets) <= 43
-        assert len(set(site.pages)) == len(site.pages) >= 36

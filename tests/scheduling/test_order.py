@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, signals
+from scrapy import Request, signals, squeues
 from twisted.internet import task
 
-from tests.support.crawling import Pages, crawl
+from tests.support.crawling import Pages, crawl, listening
 from tests.support.site import Asked, Reply, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
 RULES = robots("User-agent: *\nDisallow: /closed/\n")
@@ -23,6 +23,13 @@ FIFO = {
     "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
     "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
 }
+
+
+@pytest.fixture(autouse=True)
+def _without_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Otherwise Twisted interrupts a callback after 10 ms, so Scrapy's own order would depend on
+    # the machine.
+    monkeypatch.setattr(task._Timer, "MAX_SLICE", 60.0)
 
 
 def late(seconds: float) -> Any:
@@ -36,36 +43,42 @@ def late(seconds: float) -> Any:
 
 
 class Linking(Pages):
-    """Requests pages, and from the first page 20 pages of another site."""
+    """Requests pages, and from the first page 20 pages of another site.
+
+    :param mixed: whether the pages have two priorities.
+    """
 
     links: tuple[str, ...] = ()
-
-    async def start(self) -> AsyncIterator[Any]:
-        """Request the pages, with two priorities if `mixed`."""
-        for number, item in enumerate(self.requests):
-            yield Request(
-                str(item), callback=self.parse, priority=-(number % 2) if self.mixed else 0
-            )
-
     mixed = False
 
+    async def start(self) -> AsyncIterator[Any]:
+        for page in self.made(request.url for request in self.requests):
+            yield page
+
     def parse(self, response: Any, **_: Any) -> Any:
-        """Follow all links of the first page."""
         links, self.links = self.links, ()
-        for link in links:
-            yield Request(link, callback=self.parse)
+        yield from self.made(links)
+
+    def made(self, urls: Iterable[str]) -> Iterator[Request]:
+        for number, url in enumerate(urls):
+            yield Request(url, callback=self.parse, priority=-(number % 2) if self.mixed else 0)
 
 
 async def order(
-    seconds: float, settings: dict[str, Any], *, links: int = 0, mixed: bool = False
+    seconds: float,
+    settings: dict[str, Any],
+    *,
+    links: bool = False,
+    mixed: bool = False,
+    runs: tuple[dict[str, Any], ...] = ({},),
 ) -> list[str]:
-    """Crawl a site with a slow robots.txt, and return its pages in their order."""
+    """Crawl a site with a slow robots.txt, and return its pages in their order.
+
+    :param runs: other settings of each run.
+    """
     with Site() as site, Site() as first:
         site.replies["/robots.txt"] = late(seconds)
         pages = [site.url(f"/{number}") for number in range(20)]
-        spider = type(
-            "Spider", (Linking,), {"mixed": mixed, "links": tuple(pages) if links else ()}
-        )
         start = [first.url("/")] if links else pages
         left: list[str] = []
 
@@ -73,14 +86,16 @@ async def order(
             if request.url in pages:
                 left.append(urlsplit(request.url).path)
 
-        await crawl(
-            start,
-            {"CONCURRENT_REQUESTS_PER_DOMAIN": 100, "CONCURRENT_ITEMS": 100, **settings},
-            spider=spider,
-            prepare=lambda crawler: crawler.signals.connect(
-                reached, signals.request_reached_downloader, weak=False
-            ),
-        )
+        settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 100, "CONCURRENT_ITEMS": 100, **settings}
+        for more in runs:
+            await crawl(
+                start,
+                {**settings, **more},
+                spider=Linking,
+                mixed=mixed,
+                links=tuple(pages) if links else (),
+                prepare=listening(reached, signals.request_reached_downloader),
+            )
         return left
 
 
@@ -123,14 +138,11 @@ async def test_one_at_a_time(kind: str, seconds: float, tmp_path: Path) -> None:
     ],
 )
 @ensureDeferred
-async def test_many_at_a_time(kind: str, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_at_a_time(kind: str, seconds: float) -> None:
     """With 16 requests at a time, no page moves by more than two places."""
-    # Otherwise Twisted interrupts a callback after 10 ms, so Scrapy's own order would depend on
-    # the machine.
-    monkeypatch.setattr(task._Timer, "MAX_SLICE", 60.0)
     settings: dict[str, Any] = {"fifo": FIFO}.get(kind, {}) | {"CONCURRENT_REQUESTS": 16}
     found = [
-        await order(seconds, {**settings, "ROBOTSTXT_OBEY": obey}, links=20 * (kind == "links"))
+        await order(seconds, {**settings, "ROBOTSTXT_OBEY": obey}, links=kind == "links")
         for obey in (False, False, True)
     ]
     plain, again, ours = found
@@ -139,3 +151,29 @@ async def test_many_at_a_time(kind: str, seconds: float, monkeypatch: pytest.Mon
         return max(abs(plain.index(page) - other.index(page)) for page in other)
 
     assert moved(ours) <= max(2, moved(again)) + 2
+
+
+@pytest.mark.parametrize(
+    ("queue", "pages"),
+    [
+        pytest.param(squeues.PickleLifoDiskQueue, 1, marks=pytest.mark.reactor),
+        (squeues.PickleLifoDiskQueue, 6),
+        (squeues.PickleFifoDiskQueue, 1),
+        (squeues.PickleFifoDiskQueue, 6),
+    ],
+)
+@ensureDeferred
+async def test_order_after_a_stop(queue: type[Any], pages: int, tmp_path: Path) -> None:
+    """A crawl that stops while robots.txt is fetched, or later, resumes in the order of Scrapy."""
+    found = []
+    for obey in (False, True):
+        settings = {
+            "CONCURRENT_REQUESTS": 1,
+            "JOBDIR": str(tmp_path / str(obey)),
+            "ROBOTSTXT_OBEY": obey,
+            "SCHEDULER_DISK_QUEUE": queue,
+        }
+        runs: Any = ({"CLOSESPIDER_PAGECOUNT": pages}, {})
+        found.append(await order(0.3, settings, links=True, mixed=True, runs=runs))
+    assert found[0] == found[1]
+    assert len(found[0]) == 20

@@ -10,6 +10,7 @@ import json
 import shutil
 import tempfile
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.squeues import (
     FifoMemoryQueue,
     LifoMemoryQueue,
+    MarshalLifoDiskQueue,
     PickleFifoDiskQueue,
     PickleLifoDiskQueue,
 )
@@ -39,12 +41,19 @@ else:
 SITES = 3
 INTERVAL = 10.0
 #: The class for requests, and the class for start requests.
-MEMORY = [(FifoMemoryQueue, LifoMemoryQueue), (LifoMemoryQueue, FifoMemoryQueue)]
+MEMORY = [
+    (FifoMemoryQueue, LifoMemoryQueue),
+    (LifoMemoryQueue, FifoMemoryQueue),
+    (LifoMemoryQueue, None),
+]
 DISK = [
     (PickleFifoDiskQueue, PickleLifoDiskQueue),
     (PickleLifoDiskQueue, PickleFifoDiskQueue),
+    (MarshalLifoDiskQueue, None),
     *SQLITE,
 ]
+#: A priority, and whether it is a start request.
+REQUESTS = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), min_size=1, max_size=5)
 
 
 class Pages(Spider):
@@ -64,8 +73,8 @@ def origin(site: int) -> Origin:
 class Order(RuleBasedStateMachine):
     """Queues in memory and on disk that share their sites, beside Scrapy's queues."""
 
-    @initialize(memory=st.sampled_from(MEMORY), disk=st.sampled_from(DISK))
-    def begin(self, memory: Any, disk: Any) -> None:
+    @initialize(memory=st.sampled_from(MEMORY), disk=st.sampled_from(DISK), kinds=REQUESTS)
+    def begin(self, memory: Any, disk: Any, kinds: list[tuple[int, bool]]) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.classes = {"memory": memory, "disk": disk}
         self.known: set[Origin] = set()
@@ -78,6 +87,8 @@ class Order(RuleBasedStateMachine):
         self.plain: dict[tuple[str, str, str], ScrapyPriorityQueue] = {}
         self.state: Any = None
         self.resume()
+        for place, site in product(self.classes, range(SITES)):
+            self.push(place, site, 0, kinds)
 
     def due(self, site: Origin) -> float | None:
         """Return the seconds until the turn of a site; the first site is not paced."""
@@ -118,17 +129,17 @@ class Order(RuleBasedStateMachine):
         place=st.sampled_from(["memory", "disk"]),
         site=st.integers(0, SITES - 1),
         slot=st.integers(0, 1),
-        priority=st.integers(-1, 1),
-        start=st.booleans(),
+        kinds=REQUESTS,
     )
-    def push(self, place: str, site: int, slot: int, priority: int, start: bool) -> None:
-        self.number += 1
-        url = f"http://site{site}.example/{self.number}"
-        meta = {"download_slot": str(slot), "is_start_request": start}
-        requests = [Request(url, priority=priority, meta=dict(meta)) for _ in range(2)]
-        self.ours[place].push(requests[0])
-        self.reference(place, requests[1]).push(requests[1])
-        self.queued[url] += 1
+    def push(self, place: str, site: int, slot: int, kinds: list[tuple[int, bool]]) -> None:
+        for priority, start in kinds:
+            self.number += 1
+            url = f"http://site{site}.example/{self.number}"
+            meta = {"download_slot": str(slot), "is_start_request": start}
+            requests = [Request(url, priority=priority, meta=dict(meta)) for _ in range(2)]
+            self.ours[place].push(requests[0])
+            self.reference(place, requests[1]).push(requests[1])
+            self.queued[url] += 1
 
     @rule(answers=st.booleans())
     def pop(self, answers: bool) -> None:

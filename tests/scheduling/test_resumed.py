@@ -1,71 +1,66 @@
-"""Requests that an earlier crawl left in a JOBDIR: their order, and crawls with other settings."""
+"""Requests on disk: files, values, and crawls that resume an earlier one with other settings."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from pytest_twisted import ensureDeferred
 from scrapy import Request, squeues
-from scrapy.pqueues import ScrapyPriorityQueue
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from tests.support.crawling import Pages, crawl, records
-from tests.support.disk_queues import crawler, drained, queue, stored, urls
-from tests.support.killed_queue import KINDS
-from tests.support.site import robots
+from tests.support.disk_queues import crawler, drained, pages, queue, stored, urls
+from tests.support.site import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.site import Site
 
 LARGEST = 2**63 - 1
-#: Pairs of a priority, and whether it is a start request.
-STEPS = [
-    (0, False),
-    (1, True),
-    (0, True),
-    (-1, False),
-    (1, False),
-    (0, False),
-    (1, True),
-    (-1, True),
-]
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-@pytest.mark.parametrize("start_kind", ["its own", None])
-def test_order_after_a_resume(kind: str, start_kind: str | None, tmp_path: Path) -> None:
-    """Requests leave in the order of Scrapy's own queue with the same classes, also after it was
-    closed and opened again.
-    """
-    disk_queue, start_queue = KINDS[kind]
-    if start_kind is None:
-        start_queue = None
+def open_files(folder: Path) -> int:
+    """Return how many files of a folder this process has open."""
+    count = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # a thread may close a file at any time
+            count += str(folder) in str(link.readlink())
+    return count
 
-    def order(made: Callable[..., Any], folder: Path) -> list[str]:
-        popped = []
-        state: Any = ()
-        for run in range(3):
-            opened = made(crawler(), disk_queue, str(folder), state, start_queue_cls=start_queue)
-            for number, (priority, is_start) in enumerate(STEPS):
-                url = f"http://a.example/{run}/{number}"
-                meta = {"is_start_request": is_start}
-                opened.push(Request(url, priority=priority, meta=meta))
-            popped += [opened.pop().url for _ in range(3)]
-            if run < 2:
-                state = opened.close()
-        return popped + drained(opened)
 
-    ours = order(OriginPriorityQueue, tmp_path / "ours")
-    (tmp_path / "scrapy").mkdir()
-    assert ours == order(ScrapyPriorityQueue, tmp_path / "scrapy")
-    assert len(ours) == 24
+def test_three_descriptors(tmp_path: Path) -> None:
+    """The queue opens at most three files for any number of hosts, and an empty one leaves none."""
+    requests = pages(200, 2)
+    found = queue(tmp_path)
+    most = 0
+    for request in requests:
+        found.push(request)
+        most = max(most, open_files(tmp_path))
+    assert len(found) == 400
+    popped = []
+    while (request := found.pop()) is not None:
+        popped.append(request.url)
+        most = max(most, open_files(tmp_path))
+    assert sorted(popped) == urls(requests)
+    assert 0 < most <= 3
+    assert (len(found), found.close(), open_files(tmp_path)) == (0, {}, 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["active.json"]
+
+
+def test_hosts_that_differ_by_a_dot(tmp_path: Path) -> None:
+    """Origins whose URLs are read as the same origin are both resumed."""
+    requests = [
+        Request(f"http://h.example{dots}/{number}", meta={"download_slot": "one"})
+        for dots in ("", ".", "..")
+        for number in range(3)
+    ]
+    state = stored(tmp_path, requests)
+    assert sorted(drained(queue(tmp_path, state))) == urls(requests)
 
 
 def test_priorities_of_64_bits(tmp_path: Path) -> None:
@@ -132,6 +127,8 @@ def test_other_schemes(obeyed: tuple[bool, bool], tmp_path: Path) -> None:
     ),
     st.from_regex(r"[a-z0-9+]{1,5}:(//)?[!-~]{0,12}", fullmatch=True),
 )
+@example("é" * 300, "http://h.example/")
+@example("one", f"https://{'a' * 63}.{'b' * 60}.example:81/")
 def test_any_slot_and_url(slot: Any, url: str) -> None:
     """A slot may be of any type, and contain any characters."""
     try:
@@ -146,23 +143,6 @@ def test_any_slot_and_url(slot: Any, url: str) -> None:
         assert [each.priority for each in popped] == [1, 0]
         assert popped[0].meta["download_slot"] == slot
         assert found.close() == {}
-
-
-@ensureDeferred
-async def test_obeying_again(site: Site, tmp_path: Path) -> None:
-    """Requests of a crawl that did not obey robots.txt are judged if the resumed crawl does, and
-    the other way round.
-    """
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /3\n")
-    stop = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.01}
-    requests = [site.url(f"/{number}") for number in range(6)]
-    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "ROBOTSTXT_OBEY": False}
-    await crawl(requests, {**settings, **stop})
-    assert site.fetches == 0
-    await crawl([], {**settings, **stop, "ROBOTSTXT_OBEY": True})
-    assert site.fetches == 1
-    await crawl([], {**settings, "ROBOTS_EXEMPT": [site.netloc]})
-    assert site.pages == [f"/{number}" for number in range(6)]
 
 
 class First(Pages):
@@ -197,3 +177,37 @@ async def test_renamed_callback(
     assert second.startswith(
         "Lost more requests in the same way: 4 (ValueError: Method 'later' not found in"
     )
+
+
+PAGES = 150
+#: A file that has to be fetched again every second.
+SHORT_LIVED = Reply(
+    body=b"User-agent: *\nDisallow: /x\n", headers=(("Cache-Control", "max-age=1"),)
+)
+
+
+class Tree(Pages):
+    """Requests two further pages for each page, with two priorities."""
+
+    def parse(self, response: Any, **_: Any) -> Any:
+        super().parse(response)
+        number = int(response.url.rpartition("/")[2])
+        for child in (2 * number + 1, 2 * number + 2):
+            if child < PAGES:
+                yield Request(response.urljoin(f"/{child}"), self.parse, priority=child % 2)
+
+
+@ensureDeferred
+async def test_file_that_expires_while_requests_wait(site: Site, tmp_path: Path) -> None:
+    """All pages come from disk, each once, while the robots.txt is fetched again and again."""
+    site.replies["/robots.txt"] = SHORT_LIVED
+    settings = {
+        "JOBDIR": str(tmp_path),
+        "ROBOTS_CACHE_MIN_AGE": 0,
+        "DOWNLOAD_DELAY": 0.02,
+    }
+    result = await crawl([site.url("/0")], settings, spider=Tree)
+    assert result.outcomes == {site.url(f"/{number}"): 200 for number in range(PAGES)}
+    assert sorted(site.pages) == sorted(f"/{number}" for number in range(PAGES))
+    assert site.fetches > 2
+    assert result.stats["scheduler/dequeued/disk"] == PAGES

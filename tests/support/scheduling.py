@@ -17,7 +17,7 @@ SLOW = (
     "test_missing_names.py",
     "scheduling/test_interval.py",
     "scheduling/test_shared_interval.py",
-    "scheduling/test_jobdir.py",
+    "scheduling/test_resumed.py",
     "scheduling/test_killed.py",
     "cache/test_worker_processes.py",
     "scheduling/test_crawl_delays.py",

@@ -53,7 +53,7 @@ class Faithful(Pages):
         self.crawler.signals.connect(self.on_scheduled, signals.request_scheduled)
         for number, item in enumerate([*self.requests, *self.requests]):
             request = Request(
-                str(item),
+                item.url,
                 callback=self.parse,
                 errback=self.failed,
                 headers={"X-Test": "yes"},
