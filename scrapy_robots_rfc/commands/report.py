@@ -87,6 +87,7 @@ def summed(source: str, console: common.Console, sums: Sums) -> Sums:
         runs = pluralize(len(sums.runs), "run")
         raise common.Failed(f"{name} only has {runs}, so there is no run {sums.only}")
     if sums.keeps_allowed and not sums.allowed_groups and sums.allowed != 0:
+        name = name if sums.only is None else f"run {sums.only} of {name}"
         raise common.Failed(f"{name} has no records of allowed requests; {_HOW_TO_LIST}")
     return sums
 
@@ -204,7 +205,9 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
         "run": sums.only,
         **{name: rows for name, (rows, _) in lists.items()},
         "dropped": [_group_record(sums, *each) for each in largest(sums.groups)],
-        "allowed_urls": [_group_record(sums, *each) for each in largest(sums.allowed_groups)],
+        "allowed_urls": [_group_record(sums, *each) for each in largest(sums.allowed_groups)]
+        if sums.keeps_allowed
+        else None,
         "more": {name: max(0, size - TOP) for name, (_, size) in lists.items()},
         "versions": list(islice(sums.versions, TOP)),
         "file": source,

@@ -183,6 +183,8 @@ class Sums:
     groups: Groups = field(default_factory=lambda: defaultdict(Requests))
     allowed_groups: Groups = field(default_factory=lambda: defaultdict(Requests))
     _kept_urls: int = 0
+    # For each allowed URL, the group of its last record.
+    _allowed: dict[str | None, Group] = field(default_factory=dict)
 
     @property
     def included(self) -> list[Run]:
@@ -265,6 +267,7 @@ class Sums:
         else:
             site.allowed = (site.allowed or 0) + requests
             if self.keeps_allowed:
+                self._allowed[self._url(fields)] = group
                 self._keep(fields, self.allowed_groups[group], requests)
 
     def _add_dropped(
@@ -276,6 +279,7 @@ class Sums:
         if group.reason == Reason.USE.value and run.allowed:
             # If allowed requests are recorded, this one was, before its use was checked.
             site.allowed = max(0, (site.allowed or 0) - requests)
+            self._remove_allowed(self._url(fields), requests)
         self.reasons[group.reason] += requests
         self.spiders[_text(fields, "spider")] += requests
         self.agents[group.agent] += requests
@@ -287,10 +291,9 @@ class Sums:
         dry_run = requests * (fields.get("dry_run") is True)
         kept.requests += requests
         kept.dry_run += dry_run
-        url = _text(fields, "url", LONGEST if self.keeps_all else _FIELD)
+        url, urls = self._url(fields), kept.urls
         if url is None:
             return
-        url, urls = without_userinfo(url), kept.urls
         has_room = len(urls) < MAX_URLS_OF_GROUP and self._kept_urls < MAX_URLS
         if url not in urls and (self.keeps_all or has_room):
             self._kept_urls += 1
@@ -298,6 +301,24 @@ class Sums:
         if url in urls:
             urls[url][0] += requests
             urls[url][1] += dry_run
+
+    def _remove_allowed(self, url: str | None, requests: int) -> None:
+        """Remove requests for a URL whose use was refused from the group that allowed them."""
+        group = self._allowed.get(url)
+        if url is None or group is None or url not in self.allowed_groups[group].urls:
+            return
+        kept = self.allowed_groups[group]
+        removed = min(requests, kept.urls[url][0])
+        kept.requests -= removed
+        kept.urls[url][0] -= removed
+        if not kept.urls[url][0]:
+            del kept.urls[url], self._allowed[url]
+        if not kept.requests:
+            del self.allowed_groups[group]
+
+    def _url(self, fields: Mapping[str, Any]) -> str | None:
+        url = _text(fields, "url", LONGEST if self.keeps_all else _FIELD)
+        return None if url is None else without_userinfo(url)
 
 
 def largest(groups: Groups, most: int | None = None) -> list[tuple[Group, Requests]]:

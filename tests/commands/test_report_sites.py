@@ -167,18 +167,36 @@ def test_allowed_urls_are_listed(tmp_path: Path) -> None:
     assert [line.strip() for line in lines[start + 2 :]] == urls
     [group] = sums(tmp_path, records, "--allowed")["allowed_urls"]
     assert [row["url"] for row in group["urls"]] == urls
-    assert sums(tmp_path, records)["allowed_urls"] == []
+    assert sums(tmp_path, records)["allowed_urls"] is None
 
 
 def test_how_to_record_allowed_requests(tmp_path: Path) -> None:
-    """If the crawl did not record allowed requests, `--allowed` says how to record them."""
-    (tmp_path / "r.jsonl").write_bytes(exported([record(), ended(3)]))
-    done = run("report", "r.jsonl", "--allowed", folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "scrapy robots report: r.jsonl has no records of allowed requests; to write them, crawl"
-        ' with the option `allowed`: ROBOTS_REPORT = {"robots.jsonl": {"allowed": True}}\n'
-    )
+    """If a crawl did not record allowed requests, `--allowed` says how to record them."""
+    other = {"run": "2026-11-22T08:00:00.000Z"}
+    records = [{**LISTED, **other}, ended(1, **other)]
+    for name, before, options in (("r.jsonl", [], []), ("run 2 of r.jsonl", records, ["--run=2"])):
+        (tmp_path / "r.jsonl").write_bytes(exported([*before, record(), ended(3)]))
+        done = run("report", "r.jsonl", "--allowed", *options, folder=tmp_path)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == (
+            f"scrapy robots report: {name} has no records of allowed requests; to write them, crawl"
+            ' with the option `allowed`: ROBOTS_REPORT = {"robots.jsonl": {"allowed": True}}\n'
+        )
+
+
+def test_refused_uses_are_not_allowed(tmp_path: Path) -> None:
+    """A page whose use was refused is not an allowed URL, even if robots.txt allows the page.
+
+    It is still one if it was requested again, without that use.
+    """
+    pages = [{**LISTED, "url": f"{A}/{number}"} for number in (1, 1, 2, 3)]
+    refused = [record(reason="use", rule=None, url=f"{A}/{number}") for number in (1, 2, 4)]
+    records = [*pages, *refused, record(allowed=True, url=f"{A}/2"), refused[1]]
+    [group] = sums(tmp_path, records, "--allowed")["allowed_urls"]
+    assert {row["url"]: row["requests"] for row in group["urls"]} == {f"{A}/1": 1, f"{A}/3": 1}
+    assert (group["requests"], group["reason"]) == (2, "no_rule")
+    whole = [*pages[2:3], refused[1], ended(0)]
+    assert not any("allowed URLs" in line for line in report(tmp_path, whole, "--allowed"))
 
 
 def test_nothing_was_allowed(tmp_path: Path) -> None:
