@@ -293,7 +293,7 @@ def show(sums: Sums, source: str, console: common.Console) -> None:
 def _show_sites(sums: Sums, console: common.Console) -> None:
     """Print the first sites, each with its robots.txt."""
     if sums.sites:
-        console.print("\n" + console.paint("by site", common.STRONG))
+        console.print("\n" + console.paint("by site (--json has whole digests)", common.STRONG))
     for site in _sites(sums, TOP_OF_TEXT):
         allowed = "" if site["allowed"] is None else f" ({site['allowed']:,} allowed)"
         text = f"{site['origin'] or NO_SITE}{allowed}"
@@ -311,13 +311,9 @@ def _robots_txt(site: dict[str, Any]) -> Iterator[str]:
         yield f"robots.txt {state}{delay}"
     for file in site["files"]:
         url, digest, fetched = file.values()
-        details = [
-            "" if url == f"{site['origin']}/robots.txt" else url,
-            f"{digest[:_DIGEST]}..." if digest else "",
-            f"fetched {_short(fetched)}" if fetched else "",
-        ]
-        if any(details):
-            yield ", ".join(filter(None, details))
+        short_digest = f"{digest[:_DIGEST]}..." if digest else ""
+        requested = f"requested {_short(fetched)}" if fetched else ""
+        yield ", ".join(filter(None, (url, short_digest, requested)))
 
 
 def _show_list(

@@ -93,15 +93,16 @@ const bar = ({ requests, share }) => {
 const file = ({ robots_url: url, digest, fetched }) => {
   const isLink = /^https?:\/\/[\w.:[\]-]+\/robots\.txt$/i.test(url ?? "");
   const name = isLink ? html("a", { href: url, rel: "noopener noreferrer" }, url) : (url ?? "");
-  const details = present([digest, fetched && `fetched ${date(fetched)}`]);
+  const details = present([digest, fetched && `requested ${date(fetched)}`]);
   return html("li", {}, [name, details.length ? ` (${details.join(", ")})` : ""]);
 };
 
 const siteRow = (row) => {
   const name = row.origin ?? NO_SITE;
   const state = present([row.why ?? row.outcome, row.crawl_delay && `Crawl-delay ${row.crawl_delay} s`]);
+  const used = row.files.filter(({ digest }) => digest).length;
   const files = html("details", {}, [
-    html("summary", {}, many(row.files.length, "robots.txt file")),
+    html("summary", {}, used ? many(used, "robots.txt file") : "robots.txt request"),
     html("ul", {}, row.files.map(file)),
   ]);
   return {

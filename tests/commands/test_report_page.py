@@ -67,17 +67,26 @@ def test_numbers_are_those_of_the_json(shown: Shown) -> None:
 
 
 def test_a_site_has_its_robots_txt(browser: Browser, tmp_path: Path) -> None:
-    """A site has the state of its robots.txt, and the URL, digest and time of each file."""
-    records = [record(), site("https://a.example", 3, crawl_delay=2), ended(3)]
+    """A site has the state of its robots.txt, and the URL, digest and time of each file.
+
+    A failed request is not called a file.
+    """
+    failed = unreachable(origin="https://b.example", robots_url="https://b.example/robots.txt")
+    records = [record(), site("https://a.example", 3, crawl_delay=2), failed, failed, ended(3)]
     opened(browser, tmp_path, records)
-    browser.driver.find_element(By.CSS_SELECTOR, "#origin summary").click()
-    [[name, *numbers]] = rows(browser, "origin")
-    assert numbers == ["100.0%", "1", "3"]
+    for summary in browser.driver.find_elements(By.CSS_SELECTOR, "#origin summary"):
+        summary.click()
+    [[failing, *_], [name, *numbers]] = rows(browser, "origin")
+    assert failing.split("\n")[2:] == [
+        "robots.txt request",
+        "https://b.example/robots.txt (requested 2026-11-21 22:40:01 UTC)",
+    ]
+    assert numbers == ["33.3%", "1", "3"]
     assert name.split("\n") == [
         "https://a.example",
         "successful (200), so its rules apply; Crawl-delay 2 s",
         "1 robots.txt file",
-        f"https://a.example/robots.txt (sha256:{0:064x}, fetched 2026-11-21 22:40:01 UTC)",
+        f"https://a.example/robots.txt (sha256:{0:064x}, requested 2026-11-21 22:40:01 UTC)",
     ]
 
 
@@ -233,7 +242,8 @@ CUT_OFF = """
     for (const details of document.querySelectorAll("details")) details.open = true;
     return [...document.querySelectorAll("body *:not(caption)")]
         .filter((one) => one.getBoundingClientRect().right > edge || one.scrollWidth >
-            Math.max(one.clientWidth, 1) && getComputedStyle(one).overflow !== "visible")
+            Math.max(one.clientWidth, 1) && (one.matches("th") ||
+            getComputedStyle(one).overflow !== "visible"))
         .map((one) => one.outerHTML.slice(0, 80))
 """
 

@@ -97,8 +97,8 @@ def test_a_site_has_its_robots_txt(tmp_path: Path) -> None:
     start = lines.index("          2 100.0%  https://a.example (3 allowed)")
     assert lines[start + 1 : start + 4] == [
         f"{indent}robots.txt successful (200), so its rules apply; Crawl-delay 2.5 s",
-        f"{indent}sha256:000000000000..., fetched 2026-11-21 22:40:01 UTC",
-        f"{indent}sha256:000000000000..., fetched 2026-11-22 22:40:01 UTC",
+        f"{indent}{url}, sha256:000000000000..., requested 2026-11-21 22:40:01 UTC",
+        f"{indent}{url}, sha256:000000000000..., requested 2026-11-22 22:40:01 UTC",
     ]
 
 
@@ -115,10 +115,10 @@ def test_a_site_without_dropped_requests_is_listed(tmp_path: Path) -> None:
 def test_a_killed_crawl_has_sites(tmp_path: Path) -> None:
     """Without the last records, a site has what the records of its requests say."""
     lines = report(tmp_path, [unreachable(robots_url="file:///tmp/own.txt")])
-    assert lines[lines.index("by site") + 1 :][:3] == [
+    assert lines[lines.index("by site (--json has whole digests)") + 1 :][:3] == [
         "          1 100.0%  https://a.example",
         f"{' ' * 22}robots.txt unreachable",
-        f"{' ' * 22}file:///tmp/own.txt, fetched 2026-11-21 22:40:01 UTC",
+        f"{' ' * 22}file:///tmp/own.txt, requested 2026-11-21 22:40:01 UTC",
     ]
 
 
