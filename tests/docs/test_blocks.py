@@ -275,23 +275,6 @@ def timeless(line: str) -> str:
     return re.sub(r"\(\d+ s at most\)|is in \d+ s", "", line)
 
 
-def asking_for(record: str, line: int) -> Reply:
-    """Return a robots.txt with a record on a line."""
-    return robots("User-agent: *\nDisallow: /private/\n" + "#\n" * (line - 3) + f"{record}\n")
-
-
-@pytest.mark.usefixtures("hurried")
-@ensureDeferred
-async def test_pace(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """docs/pacing.md shows the lines about two sites with a Crawl-delay."""
-    proxy.replies["http://example.com/robots.txt"] = asking_for("Crawl-delay: 10", line=4)
-    proxy.replies["http://example.org/robots.txt"] = asking_for("Crawl-delay: 3600", line=4)
-    await crawl(["http://example.com/", "http://example.org/"], {"ROBOTS_TIMEOUT": 3000})
-    shown = plain(block("docs/pacing.md", "text", "Crawl-delay")).splitlines()
-    logged = [line for line in lines(caplog, logging.INFO) if line.startswith("Crawl-delay")]
-    assert sorted(logged) == sorted(shown)
-
-
 @ensureDeferred
 async def test_forbidden(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The README and docs/switching_on.md show the line about a dropped page."""
