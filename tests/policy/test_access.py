@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.policy.access import (
+    Access,
     FetchStep,
     Outcome,
     Successful,
@@ -13,6 +14,9 @@ from scrapy_robots_rfc.policy.access import (
     Unreachable,
 )
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin
+from tests.support.case_files import tables
+
+CASES = tables("answers")
 
 ORIGIN = Origin("http", "a.example", 80)
 FIRST = FetchStep(ORIGIN.robots_url, scheme=SCHEMES["http"])
@@ -60,77 +64,48 @@ def test_304_confirms_the_file_at_hand_only() -> None:
         assert access == Successful(status, body)
 
 
-@pytest.mark.parametrize(
-    ("location", "target"),
-    [
-        (b"/other.txt", "http://a.example/other.txt"),
-        (b"other.txt?x=1#frag", "http://a.example/other.txt?x=1"),
-        (b"https://b.example/robots.txt", "https://b.example/robots.txt"),
-        (b" //b.example:8080/robots.txt ", "http://b.example:8080/robots.txt"),
-        (b"http://user:pass@B.example./r", "http://b.example/r"),
-        (b"https://b.example", "https://b.example/"),
-        ("/ü".encode(), "http://a.example/ü"),
-        ("/ü".encode("latin-1"), "http://a.example/ü"),
-        (b"?x", "http://a.example/robots.txt?x"),
-    ],
-)
-def test_redirect_is_followed_without_userinfo(location: bytes, target: str) -> None:
+def after(url: str, location: str | None, status: int) -> FetchStep | Access:
+    """Return what follows an answer."""
+    step = FetchStep(url, scheme=SCHEMES[url.partition(":")[0]])
+    target = None if location is None else location.encode("latin-1")
+    return step.after_response(status, target, b"", unreachable_statuses=(429,))
+
+
+@pytest.mark.parametrize(("scheme", "status", "outcome"), CASES["statuses"])
+def test_what_a_status_means(scheme: str, status: int, outcome: str) -> None:
+    """2.3.1: each scheme has its own statuses. Any other status allows nothing."""
+    access = after(f"{scheme}://a.example/robots.txt", None, status)
+    assert not isinstance(access, FetchStep)
+    assert (access.outcome.value, access.status) == (outcome, status)
+
+
+@pytest.mark.parametrize(("url", "location", "target"), CASES["redirects"])
+def test_redirect_is_followed_without_userinfo(url: str, location: str, target: str) -> None:
     """2.3.1.2: a redirect is followed, relative to the requested URL, without userinfo."""
-    for status in (301, 302, 303, 307, 308):
-        following = FIRST.after_response(status, location, b"", unreachable_statuses=())
-        assert following == FetchStep(target, ((FIRST.url, b""),))
+    for status in (30, 31) if url.startswith("gemini:") else (301, 302, 303, 307, 308):
+        following = after(url, location, status)
+        assert isinstance(following, FetchStep)
+        assert (following.url, following.seen) == (target, ((url, b""),))
 
 
-@pytest.mark.parametrize(
-    "location",
-    [
-        None,
-        b"",
-        b"robots.txt",
-        b"#frag",
-        b"ftp://b.example/robots.txt",
-        b"file:///etc/passwd",
-        b"data:text/plain,Allow",
-        b"javascript:alert(1)",
-        b"http://",
-        b"http://[",
-        b"http://b.example:99999/",
-        b"http://b example/",
-        b"mailto:a@b.example",
-    ],
-)
-def test_redirect_without_a_usable_target(location: bytes | None) -> None:
+@pytest.mark.parametrize(("url", "location"), [(FIRST.url, None), *CASES["refused_redirects"]])
+def test_redirect_without_a_usable_target(url: str, location: str | None) -> None:
     """2.3.1.2: a loop, another scheme or no usable Location means unavailable."""
-    following = FIRST.after_response(302, location, b"", unreachable_statuses=())
-    assert isinstance(following, Unavailable)
-    assert following.status == 302
+    access = after(url, location, 31 if url.startswith("gemini:") else 302)
+    assert isinstance(access, Unavailable)
 
 
-@pytest.mark.parametrize(
-    ("location", "is_followed"),
-    [
-        (b"/other.txt", True),
-        (b"https://a.example/robots.txt", True),
-        (b"https://a.example:8443/robots.txt", True),
-        (b"http://www.A.example./robots.txt", True),
-        (b"http://b.example/robots.txt", False),
-        (b"http://m.a.example/robots.txt", False),
-        (b"http://www.www.a.example/robots.txt", False),
-        (b"http://a.example@10.0.0.1/robots.txt", False),
-        (b"http://[::1]/robots.txt", False),
-        (b"//localhost/robots.txt", False),
-    ],
-)
-def test_redirects_to_the_same_host_only(location: bytes, is_followed: bool) -> None:
+@pytest.mark.parametrize(("location", "is_followed"), CASES["same_host"])
+def test_redirects_to_the_same_host_only(location: str, is_followed: bool) -> None:
     """With ROBOTS_REDIRECTS = "same-host", a redirect to another host name is unreachable.
 
     A sixth redirect is, too.
     """
     first = FIRST._replace(same_host_only=True)
     sixth = first._replace(seen=((FIRST.url, b""),) * 5)
-    following = first.after_response(302, location, b"", unreachable_statuses=())
+    following = first.after_response(302, location.encode(), b"", unreachable_statuses=())
     assert isinstance(following, FetchStep if is_followed else Unreachable)
-    following = sixth.after_response(302, location, b"", unreachable_statuses=())
+    following = sixth.after_response(302, location.encode(), b"", unreachable_statuses=())
     assert isinstance(following, Unavailable if is_followed else Unreachable)
 
 

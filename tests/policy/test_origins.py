@@ -14,37 +14,16 @@ from scrapy_robots_rfc.policy.origins import (
     Site,
     other_reading,
     parse_origin,
+    scheme_of,
     sitemap_urls,
     without_userinfo,
 )
+from tests.support.case_files import tables
+
+CASES = tables("origins")
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://example.com", "http://example.com"),
-        ("http://example.com/a?b#c", "http://example.com"),
-        ("https://example.com/", "https://example.com"),
-        ("HTTP://EXAMPLE.com/", "http://example.com"),
-        ("http://example.com:80/", "http://example.com"),
-        ("http://example.com:/", "http://example.com"),
-        ("http://example.com:443/", "http://example.com:443"),
-        ("https://example.com:443/", "https://example.com"),
-        ("https://example.com:80/", "https://example.com:80"),
-        ("http://example.com./", "http://example.com"),
-        ("http://example.com.:8080/", "http://example.com:8080"),
-        ("http://user:pass@example.com/", "http://example.com"),
-        ("http://user:p@ss@example.com/", "http://example.com"),
-        ("http://@example.com/", "http://example.com"),
-        ("http://bücher.example/", "http://xn--bcher-kva.example"),
-        ("http://BÜCHER.example./", "http://xn--bcher-kva.example"),
-        ("http://[::1]/", "http://[::1]"),
-        ("http://[0:0:0:0:0:0:0:1]:80/", "http://[::1]"),
-        ("http://[2001:DB8::1]:8080/", "http://[2001:db8::1]:8080"),
-        ("http://127.0.0.1:8000/x", "http://127.0.0.1:8000"),
-        ("http://under_score.example/", "http://under_score.example"),
-    ],
-)
+@pytest.mark.parametrize(("url", "expected"), CASES["origins"])
 def test_origin_has_scheme_host_and_port(url: str, expected: str) -> None:
     """2.3: an origin is the scheme, the lower-case IDNA host without a trailing dot, and the port,
     without userinfo.
@@ -56,102 +35,41 @@ def test_origin_has_scheme_host_and_port(url: str, expected: str) -> None:
     assert Origin.of(origin.robots_url) == origin
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "/path",
-        "example.com/x",
-        "sftp://example.com/",
-        "data:text/plain,x",
-        "file:///etc/hosts",
-        "s3://bucket/key",
-        "http://",
-        "http:///x",
-        "http://./",
-        "http://:80/",
-        "http://user@/",
-        "http://[::1",
-        "http://[::1%25eth0]/",
-        "http://[v1.x]/",
-        "http://example.com:0/",
-        "http://example.com:65536/",
-        "http://example.com:x/",
-        "http://exa mple.com/",
-        "http://exa%6dple.com/",
-        "http://a\\b/",
-        "http://\u2100.example/",
-        "http://" + "ü" * 80 + "/",
-    ],
-)
+@pytest.mark.parametrize("url", CASES["no_origins"])
 def test_invalid_authority_has_no_origin(url: str) -> None:
     """2.3: a URL with another scheme or an invalid authority has no origin."""
     assert Origin.of(url) is None
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://user:pass@a.example/x", "http://a.example/x"),
-        ("http://u:p@ss@a.example:80/x@y", "http://a.example:80/x@y"),
-        ("http://a.example/x@y?z=@", "http://a.example/x@y?z=@"),
-        ("http://user@a.example?x", "http://a.example?x"),
-        ("no url", "no url"),
-    ],
-)
+@pytest.mark.parametrize(("url", "expected"), CASES["userinfo"])
 def test_userinfo_is_removed(url: str, expected: str) -> None:
     """Section 3: text for log lines has no credentials."""
     assert without_userinfo(url) == expected
 
 
-@pytest.mark.parametrize(
-    ("url", "resolved"),
-    [
-        ("https://e.example/a/../private/x", "https://e.example/private/x"),
-        ("https://e.example/a/%2e%2E/private?x=/../y#/..", "https://e.example/private?x=/../y#/.."),
-        ("https://e.example/./private/.", "https://e.example/private/"),
-        ("https://e.example/a/b/..", "https://e.example/a/"),
-        ("https://e.example/../../a", "https://e.example/a"),
-        ("https://e.example/..", "https://e.example/"),
-        ("https://e.example/a//../b", "https://e.example/a/b"),
-        ("https://e.example/.well-known/..a/b..", None),
-        ("https://e.example/a?/../b", None),
-        ("https://e.example/%2f/a", None),
-        ("https://e.example", None),
-    ],
-)
-def test_dot_segments_are_removed(url: str, resolved: str | None) -> None:
+@pytest.mark.parametrize(("url", "resolved"), CASES["dot_segments"])
+def test_dot_segments_are_removed(url: str, resolved: str) -> None:
     """RFC 3986, 5.2.4: dot segments of a path are removed, in any spelling."""
     assert other_reading(url) == resolved
 
 
-@pytest.mark.parametrize(
-    ("path", "other"),
-    [
-        ("/private%2Fx.txt", "/private/x.txt"),
-        ("//private///x.txt", "/private/x.txt"),
-        ("/open.txt?a", "/open.txt"),
-        ("/open.txt;type=i", "/open.txt"),
-        ("/open.txt;type=i?a#b", "/open.txt"),
-        ("/a;b/c", "/a%3Bb/c"),
-        ("/a%2F%2E%2E/private/", "/private/"),
-        ("/a//../private/.", "/private/"),
-        ("/100%2525", None),
-        ("/what%3F%23%2A", None),
-        ("/caf%C3%A9", "/caf%E9"),
-        ("/open.txt", None),
-        ("", None),
-    ],
-)
-def test_the_path_that_an_ftp_server_gets(path: str, other: str | None) -> None:
+@pytest.mark.parametrize(("path", "other"), CASES["ftp_paths"])
+def test_the_path_that_an_ftp_server_gets(path: str, other: str) -> None:
     """RFC 1738, 3.2: an FTP server gets the decoded path without parameters and query; slashes may
     repeat.
     """
-    assert other_reading(f"ftp://e.example{path}") == (
-        None if other is None else f"ftp://e.example{other}"
-    )
+    assert other_reading(f"ftp://e.example{path}") == f"ftp://e.example{other}"
     assert other_reading("FTP://e.example//x") == "FTP://e.example/x"
     assert other_reading("http://e.example//x;y?z") is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [*CASES["no_dot_segments"], *(f"ftp://e.example{path}" for path in CASES["same_ftp_paths"])],
+)
+def test_path_without_another_reading(url: str) -> None:
+    """Any other path is read in one way."""
+    assert other_reading(url) is None
 
 
 def origin(url: str) -> Origin:
@@ -161,52 +79,7 @@ def origin(url: str) -> Origin:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "covered", "others"),
-    [
-        (
-            "intranet.example",
-            [
-                "http://intranet.example/",
-                "https://intranet.example:8443/x",
-                "https://INTRANET.example./",
-            ],
-            ["http://www.intranet.example/", "http://myintranet.example/", "http://example/"],
-        ),
-        (
-            "*.staging.example",
-            ["http://a.staging.example/", "https://b.a.staging.example:81/"],
-            [
-                "http://staging.example/",
-                "http://astaging.example/",
-                "http://a.staging.example.org/",
-            ],
-        ),
-        (
-            "https://api.example:8443",
-            ["https://api.example:8443/x"],
-            ["http://api.example:8443/", "https://api.example/", "https://a.api.example:8443/"],
-        ),
-        (
-            "HTTPS://api.example/",
-            ["https://api.example/", "https://api.example:443/"],
-            ["http://api.example/", "https://api.example:8443/"],
-        ),
-        (
-            "api.example:80",
-            ["http://api.example/", "https://api.example:80/"],
-            ["https://api.example/"],
-        ),
-        (
-            "http://*.a.example:81",
-            ["http://b.a.example:81/"],
-            ["http://b.a.example/", "https://b.a.example:81/"],
-        ),
-        (" Bücher.example ", ["http://xn--bcher-kva.example/"], ["http://bucher.example/"]),
-        ("[::1]:81", ["http://[0:0::1]:81/"], ["http://[::1]/", "http://[::2]:81/"]),
-        ("127.0.0.1", ["http://127.0.0.1:5000/"], ["http://127.0.0.2/"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "covered", "others"), CASES["sites"])
 def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) -> None:
     """A host is meant on every port, `*.` means its subdomains, and an origin is one scheme and
     port.
@@ -217,35 +90,7 @@ def test_what_a_name_covers(name: str, covered: list[str], others: list[str]) ->
     assert [site.covers(origin(url)) for url in others] == [False] * len(others)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "*",
-        "*.",
-        "a.*.example",
-        "*a.example",
-        "*.*.example",
-        "sftp://a.example",
-        "//a.example",
-        "https://",
-        "https://a.example/path",
-        "https://a.example/?q",
-        "https://user@a.example",
-        "a.example:0",
-        "a.example:65536",
-        "a.example:http",
-        "a b.example",
-        "a.example\nb.example",
-        "*.[::1]",
-        "[::1",
-        "::1",
-        ".a.example",
-        "https://.a.example",
-        "a..example",
-        "*.127.0.0.1",
-    ],
-)
+@pytest.mark.parametrize("name", CASES["no_sites"])
 def test_what_is_no_name(name: str) -> None:
     """Ambiguous names, and names that cover every site, are not accepted."""
     with pytest.raises(ValueError, match=r"^"):
@@ -266,18 +111,9 @@ def test_named_origin_has_a_scheme_and_one_host() -> None:
 
 def test_a_capsule_may_name_sitemaps_of_its_scheme() -> None:
     """A file may name sitemaps on the web and in its own scheme."""
-    values = (
-        "/s.xml",
-        "gemini://b.example/s.xml",
-        "https://b.example/s.xml",
-        "ftp://b.example/s.xml",
-    )
+    values = ["/s.xml", *(f"{scheme}://b.example/s.xml" for scheme in ("gemini", "https", "ftp"))]
     found = sitemap_urls(values, "gemini://a.example/robots.txt")
-    assert found == [
-        "gemini://a.example/s.xml",
-        "gemini://b.example/s.xml",
-        "https://b.example/s.xml",
-    ]
+    assert found == ["gemini://a.example/s.xml", *values[1:3]]
 
 
 def test_scheme_that_a_user_added() -> None:
@@ -288,35 +124,18 @@ def test_scheme_that_a_user_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "url"),
+    ("value", "urls"),
     [
-        ("https://b.example/s.xml", "https://b.example/s.xml"),
-        ("/s.xml", "http://a.example/s.xml"),
-        ("s.xml?a=b", "http://a.example/s.xml?a=b"),
-        ("//b.example/s.xml", "http://b.example/s.xml"),
-        ("file:///etc/passwd", None),
-        ("FILE:/etc/passwd", None),
-        ("data:text/xml,x", None),
-        ("s3://bucket/s.xml", None),
-        ("ftp://b.example/s.xml", None),
-        ("javascript:alert(1)", None),
-        (
-            "http://",
-            "http://a.example/robots.txt",
-        ),  # as Scrapy reads it; the filter of duplicates has it
-        ("http:///etc/passwd", "http://a.example/etc/passwd"),
-        ("http://[::1", None),
-        ("http://b.example:99999/", None),
-        ("http://b<c.example/", None),
+        *((value, [url]) for value, url in CASES["sitemaps"]),
+        *((value, []) for value in CASES["refused_sitemaps"]),
     ],
 )
-def test_relative_sitemaps_are_read_against_the_file(value: str, url: str | None) -> None:
+def test_relative_sitemaps_are_read_against_the_file(value: str, urls: list[str]) -> None:
     """Relative URLs are resolved with the URL of the file. Only http and https are requested."""
     values = RobotsTxt.parse(f"Sitemap: {value}\n".encode()).sitemaps
     assert values == (value,)
-    found = sitemap_urls(values, "http://a.example/robots.txt")
-    assert found == ([] if url is None else [url])
-    assert all(Request(url).url for url in found)
+    assert sitemap_urls(values, "http://a.example/robots.txt") == urls
+    assert all(Request(url).url for url in urls)
 
 
 _PIECES = st.one_of(
@@ -331,3 +150,30 @@ def test_hostile_values_give_requestable_urls(values: list[bytes]) -> None:
     body = b"".join(b"Sitemap: " + value + b"\n" for value in values)
     for url in sitemap_urls(RobotsTxt.parse(body).sitemaps, "http://a.example/robots.txt"):
         assert Request(url).url.startswith(("http://", "https://"))
+
+
+SFTP = scheme_of("sftp", {"port": 22, "answers": "ftp"})
+
+
+def test_origins_of_schemes() -> None:
+    """Each scheme has its default port, which is always written for a scheme of the user."""
+    assert (
+        Origin.of("ftp://A.example:21/x")
+        == Origin.of("ftp://a.example")
+        == Origin("ftp", "a.example", 21)
+    )
+    assert str(Origin.of("gemini://a.example:1965/")) == "gemini://a.example"
+    assert Origin.of("sftp://a.example/x") is None
+    assert SFTP is not None
+    own = Origin.of("sftp://a.example/x", {**SCHEMES, "sftp": SFTP})
+    assert str(own) == "sftp://a.example:22"
+    assert parse_origin("gemini://a.example") == Origin("gemini", "a.example", 1965)
+    assert Site.of("a.example").covers(Origin("ftp", "a.example", 21))
+    assert not Site.of("ftp://a.example").covers(Origin("http", "a.example", 80))
+
+
+def test_schemes_that_are_taken_away() -> None:
+    """Only a scheme of the table can be removed."""
+    assert scheme_of("ftp", None) is None
+    with pytest.raises(ValueError, match="sftp"):
+        scheme_of("sftp", None)

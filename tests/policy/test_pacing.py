@@ -17,7 +17,9 @@ from scrapy_robots_rfc.policy.pacing import (
     pace_of,
     pace_of_number,
 )
+from tests.support.case_files import tables
 
+CASES = tables("intervals")
 NOON = time(12)
 MORNING = VisitTime(time(6), time(8, 45))
 
@@ -27,53 +29,20 @@ def pace(text: str, *tokens: str) -> Pace | None:
     return pace_of(RobotsTxt.parse(text.encode()).records_for(tokens or ("foobot",), KEYS))
 
 
-@pytest.mark.parametrize(
-    ("lines", "seconds", "says"),
-    [
-        ("Crawl-delay: 10", 10.0, "Crawl-delay 10 s (robots.txt line 2)"),
-        ("Crawl-delay: 0.5", 0.5, "Crawl-delay 0.5 s (robots.txt line 2)"),
-        ("crawl-DELAY :5s # please", 5.0, "Crawl-delay 5 s (robots.txt line 2)"),
-        ("Crawl-delay: 0", None, None),
-        ("Crawl-delay: inf", math.inf, "Crawl-delay inf s (robots.txt line 2)"),
-        (
-            "Crawl-delay: 2\nCrawl-delay: 7\nCrawl-delay: 3",
-            7.0,
-            "Crawl-delay 7 s (robots.txt line 3)",
-        ),
-        (
-            "Crawl-delay: 0\nCrawl-delay: -5\nCrawl-delay: 1",
-            1.0,
-            "Crawl-delay 1 s (robots.txt line 4)",
-        ),
-        ("Disallow: /x\nUser-agent: other\nCrawl-delay: 9", None, None),
-        (
-            "User-agent: other\nCrawl-delay: 9\nDisallow: /x",
-            9.0,
-            "Crawl-delay 9 s (robots.txt line 3)",
-        ),
-        (
-            "Disallow: /x\nUser-agent: other\nDisallow: /\nUser-agent: FOOBOT\nCrawl-delay: 4",
-            4.0,
-            "Crawl-delay 4 s (robots.txt line 6)",
-        ),
-        ("Request-rate: 1/5", 5.0, "Request-rate 1/5 s (robots.txt line 2)"),
-        ("Request-rate: 30/1m", 2.0, "Request-rate 30/60 s (robots.txt line 2)"),
-        ("Crawl-delay: 3\nRequest-rate: 1/5", 5.0, "Request-rate 1/5 s (robots.txt line 3)"),
-        ("Crawl-delay: 7\nRequest-rate: 1/5", 7.0, "Crawl-delay 7 s (robots.txt line 2)"),
-        ("Request-rate: 1/5 1100-1300", 5.0, "Request-rate 1/5 s 1100-1300 (robots.txt line 2)"),
-        ("Request-rate: 1/5 0600-0845", None, None),
-        (
-            "Request-rate: 1/9 0600-0845\nRequest-rate: 1/5",
-            5.0,
-            "Request-rate 1/5 s (robots.txt line 3)",
-        ),
-    ],
-)
-def test_largest_bound_at_noon(lines: str, seconds: float | None, says: str | None) -> None:
+@pytest.mark.parametrize(("lines", "seconds", "says"), CASES["intervals"])
+def test_largest_bound_at_noon(lines: str, seconds: float, says: str) -> None:
     """The longest interval at that time decides, of all valid records of the merged group."""
     found = pace(f"User-agent: foobot\n{lines}\n")
     bound = found.bound(NOON) if found else None
-    assert (bound and bound.seconds, bound and bound.text) == (seconds, says)
+    assert bound is not None
+    assert (bound.seconds, bound.text) == (seconds, says)
+
+
+@pytest.mark.parametrize("lines", CASES["no_intervals"])
+def test_no_bound_at_noon(lines: str) -> None:
+    """Records of other crawlers or other times ask for nothing."""
+    found = pace(f"User-agent: foobot\n{lines}\n")
+    assert found is None or found.bound(NOON) is None
 
 
 def test_records_without_meaning_ask_for_nothing() -> None:
@@ -122,20 +91,7 @@ def test_more_windows_in_all_groups_than_are_distinguished() -> None:
     assert (found.bound(time(0)) or found.bounds[0]).seconds == 19.0
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "at", "expected"),
-    [
-        (time(6), time(8, 45), time(6), True),
-        (time(6), time(8, 45), time(8, 44, 59), True),
-        (time(6), time(8, 45), time(8, 45), False),
-        (time(6), time(8, 45), time(5, 59), False),
-        (time(22), time(4), time(23), True),
-        (time(22), time(4), time(3), True),
-        (time(22), time(4), time(4), False),
-        (time(22), time(4), NOON, False),
-        (time(0), time(0), NOON, True),
-    ],
-)
+@pytest.mark.parametrize(("start", "end", "at", "expected"), CASES["windows"])
 def test_window_may_span_midnight(start: time, end: time, at: time, *, expected: bool) -> None:
     """A time of day is in UTC, may include midnight, and is all day if it ends when it starts."""
     assert inside(VisitTime(start, end), at) is expected

@@ -17,7 +17,15 @@ from scrapy_robots_rfc.core.explanation import Flag
 
 FOLDER = Path(__file__).parent.parent / "cases"
 #: Files with other kinds of cases.
-_OTHERS = {"headers.toml", "lint.toml", "page_rules.toml", "preferences.toml"}
+_OTHERS = {
+    "answers.toml",
+    "headers.toml",
+    "intervals.toml",
+    "lint.toml",
+    "origins.toml",
+    "page_rules.toml",
+    "preferences.toml",
+}
 
 #: The number of a clause in docs/rfc9309.md, or the name of a decision.
 Clause = int | str
@@ -185,6 +193,11 @@ def own_tokens() -> tuple[OwnToken, ...]:
     """Return all strings that are, or are not, product tokens."""
     entries = [dict(entry) for kind, entry in _entries() if kind == "own_token"]
     return tuple(OwnToken(clauses=tuple(entry.pop("clause")), **entry) for entry in entries)
+
+
+def tables(name: str) -> dict[str, list[Any]]:
+    """Return the tables of a file."""
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))
 
 
 def clauses_by_id() -> dict[str, tuple[Clause, ...]]:
