@@ -277,12 +277,11 @@ def timeless(line: str) -> str:
 
 @ensureDeferred
 async def test_forbidden(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The README and docs/switching_on.md show the line about a dropped page."""
+    """The README shows the line about a dropped page."""
     proxy.replies["http://example.com/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
     await crawl(["http://example.com/private/plan.html"])
     shown = block("README.md", "text", "Forbidden by robots.txt")
     assert lines(caplog)[1:2] == plain(shown).splitlines()
-    assert block("docs/switching_on.md", "text", "Forbidden by robots.txt") == shown
 
 
 # docs/steering.md.
