@@ -133,6 +133,8 @@ class CacheClient:
         loaded = await self.load(origin)
         if loaded is None or (known is not None and loaded.fetched < known.fetched):
             return known, False  # the known entry has expired
+        if loaded.other_host and self._settings.same_host_only:
+            return known, False  # another crawl followed a redirect that this one refuses
         now = self._runtime.clock()
         loaded = loaded.with_settings(now, self._settings)
         return loaded, now < loaded.validity.fresh_until
@@ -141,12 +143,12 @@ class CacheClient:
         """Store the entry after a fetch, and unlock the file so that other workers can use it.
 
         :param may_store: False if the site answered with ``no-store``, or if ROBOTSTXT_PARSER
-            failed. In the latter case the stored copy is kept, because other crawls may use another
-            parser.
+            failed or ROBOTS_REDIRECTS refused a redirect. In the latter cases the stored copy is
+            kept, because other crawls may have other settings.
         """
         if may_store:
             await self.save(origin, entry)
-        elif entry.validity.unreachable_since is None:  # it is set if the parser failed
+        elif entry.validity.unreachable_since is None:  # it is set in the latter cases
             # The answer with `no-store` makes the previous copy in the store out of date. Drop it.
             # Otherwise, it would be used again if the file becomes unreachable later.
             await self._drop(origin)

@@ -56,6 +56,7 @@ class CacheEntry(NamedTuple):
     :param lifetime: the freshness lifetime in seconds (RFC 9111, 4.2.1), or `None` if the server
         did not specify it.
     :param cut: the size limit at which the file was truncated, or `None` if it is complete.
+    :param other_host: True if a redirect led to another host. See ROBOTS_REDIRECTS.
     """
 
     validity: Validity
@@ -66,6 +67,7 @@ class CacheEntry(NamedTuple):
     body: bytes | None = None
     lifetime: float | None = None
     cut: int | None = None
+    other_host: bool = False
 
     @property
     def for_all_routes(self) -> bool:
@@ -140,12 +142,14 @@ class Fetched(NamedTuple):
     :param freshness: the response's freshness, according to its headers.
     :param validators: the file's validators, if the server sent any.
     :param confirmed: True if the cached file is still valid (304).
+    :param other_host: True if a redirect led to another host.
     """
 
     access: Access
     freshness: Freshness = Freshness()
     validators: Validators | None = None
     confirmed: bool = False
+    other_host: bool = False
 
 
 def next_entry(
@@ -175,7 +179,9 @@ def next_entry(
     # Other caches may have kept the response for a while before we got it.
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
     new = validity_after(validity, access.outcome, now, settings, fresh_for)
-    make_entry = partial(CacheEntry, new, access.status, access.cause, now)
+    make_entry = partial(
+        CacheEntry, new, access.status, access.cause, now, other_host=fetched.other_host
+    )
     if isinstance(access, Successful):
         # A longer file has been truncated at the limit. But a copy confirmed by a 304 is complete,
         # and only longer if another crawl with a higher limit stored it. A truncated copy is never
@@ -184,7 +190,9 @@ def next_entry(
         cut = settings.max_size if is_cut else None
         return make_entry(fetched.validators, access.body, lifetime, cut)
     if new.stale and old is not None:  # keep using the previous file
-        return make_entry(old.validators, old.body, old.lifetime, old.cut)
+        return make_entry(
+            old.validators, old.body, old.lifetime, old.cut, other_host=old.other_host
+        )
     return make_entry()
 
 
@@ -224,13 +232,12 @@ _MAX_CAUSE = 200
 _HEADER = re.compile(rb"[\t\x20-\x7e\x80-\xff]{0,1024}")
 #: A limit for timestamps, far beyond the year 9999.
 _MAX_TIME = 1e13
-#: The metadata fields, in order. Fields that are not in `_TEXTS` are numbers. Most fields are
-#: optional.
+#: The metadata fields, in order. Most fields are optional.
 _FIELDS = (
     "version", "outcome", "status", "cause", "fetched", "fresh_until", "confirmed",
-    "unreachable_since", "lifetime", "cut", "url", "etag", "last_modified",
+    "unreachable_since", "lifetime", "cut", "other_host", "url", "etag", "last_modified",
 )  # fmt: skip
-_TEXTS = {"outcome", "cause", "url", "etag", "last_modified"}
+_NOT_NUMBERS = {"outcome", "cause", "other_host", "url", "etag", "last_modified"}
 
 
 def encode(entry: CacheEntry) -> bytes:
@@ -268,6 +275,7 @@ def metadata_of(entry: CacheEntry) -> dict[str, Any]:
     """
     values = {"version": VERSION, **entry._asdict(), **entry.validity._asdict()}
     values["outcome"] = entry.validity.outcome.value
+    values["other_host"] = entry.other_host or None
     values["cause"] = printable(entry.cause)[:_MAX_CAUSE]
     if entry.validators is not None and _may_be_shown(entry.validators.url):
         # JSON does not support bytes, but any bytes can be converted to Latin-1 text and back.
@@ -285,7 +293,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
     """
     # Ignore unknown fields, and treat null like a missing field.
     fields = {key: fields[key] for key in _FIELDS if fields.get(key) is not None}
-    numbers = [value for key, value in fields.items() if key not in _TEXTS]
+    numbers = [value for key, value in fields.items() if key not in _NOT_NUMBERS]
     outcome = Outcome(fields["outcome"])
     successful = outcome is Outcome.SUCCESSFUL
     cause = fields["cause"]
@@ -320,6 +328,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
         file if successful else None,  # it may be empty
         fields.get("lifetime"),
         fields.get("cut"),
+        bool(fields.get("other_host")),
     )
 
 

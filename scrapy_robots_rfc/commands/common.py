@@ -42,7 +42,7 @@ from scrapy_robots_rfc.fetching.pending import MAX_FETCHES
 from scrapy_robots_rfc.fetching.reader import gemini_file
 from scrapy_robots_rfc.fetching.routes import with_route
 from scrapy_robots_rfc.middleware.downloader import robots_service
-from scrapy_robots_rfc.policy.access import Access, Local
+from scrapy_robots_rfc.policy.access import OTHER_HOST, Access, Local
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, without_userinfo
 from scrapy_robots_rfc.settings import Settings, read_settings
 
@@ -302,7 +302,7 @@ class Inquirer(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Run the coroutine."""
-        self._advice: dict[str, str] = {}
+        self._advice = {OTHER_HOST: "set ROBOTS_REDIRECTS to 'any'"}
         self._last_urls: dict[Origin, str] = {}
         self.crawler.signals.connect(self._attempted, signals.robots_attempted)
         self.crawler.signals.connect(self._exchanged, signals.robots_exchanged)

@@ -40,6 +40,7 @@ from scrapy_robots_rfc.fetching.routes import Routes, is_route_failure, with_rou
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
 from scrapy_robots_rfc.optional import SOURCES, load_needed
 from scrapy_robots_rfc.policy.access import (
+    OTHER_HOST,
     Access,
     FetchStep,
     Freshness,
@@ -410,9 +411,12 @@ class RobotsService:
         if isinstance(access, Unreachable):
             seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
             access = access._replace(retry_after=seconds)
-            # Only a 407 comes from the proxy. All other statuses come from the site.
-            return Fetched(with_route(access, request) if access.route_failed else access)
-        return self._fetched(response, access, step.url, validators)
+            if access.route_failed:  # only a 407 comes from the proxy rather than the site
+                return Fetched(with_route(access, request))
+            # Other crawls may follow a redirect that this one refuses.
+            return Fetched(access, Freshness(stored=access.cause != OTHER_HOST))
+        fetched = self._fetched(response, access, step.url, validators)
+        return fetched._replace(other_host=step.has_left_host)
 
     def _fetched(
         self, response: Response, access: Access, url: str, sent: Validators | None

@@ -154,6 +154,12 @@ class FetchStep(NamedTuple):
     cookie_for: Callable[[str], bytes] = _no_cookie
     same_host_only: bool = False
 
+    @property
+    def has_left_host(self) -> bool:
+        """True if a redirect led to another host."""
+        urls = [*(url for url, _ in self.seen), self.url]
+        return not all(is_same_host(urls[0], url) for url in urls)
+
     def after_response(
         self,
         status: int,

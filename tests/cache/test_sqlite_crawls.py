@@ -19,7 +19,7 @@ from scrapy import Request
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.crawling import Crawl, Pages, crawl, records
-from tests.support.site import Reply, Site, robots
+from tests.support.site import Reply, Site, redirect, robots
 from tests.support.sqlite_files import damaged, locked
 
 if TYPE_CHECKING:
@@ -88,6 +88,25 @@ async def test_credentials_are_neither_stored_nor_logged(
         assert [key for key in store.keys()] == [site.url("")]  # noqa: C416, SIM118 - no mapping
     assert all(b"secret" not in file.read_bytes() for file in path.parent.iterdir())
     assert all("secret" not in line for line in records(caplog, 0))
+
+
+@pytest.mark.parametrize("reply", [FORBID, Reply(404)], ids=["file", "missing"])
+@ensureDeferred
+async def test_crawls_that_follow_other_redirects(
+    site: Site, other: Site, path: Path, reply: Reply
+) -> None:
+    """A crawl that refuses redirects to other hosts shares neither its refusals nor what other
+    crawls found there.
+    """
+    site.replies["/robots.txt"] = redirect(other.url("/r", host="localhost"))
+    other.replies["/r"] = reply
+    allowed = []
+    for redirects in ("same-host", "any") * 2:
+        settings = {"ROBOTS_CACHE": f"sqlite:///{path}", "ROBOTS_REDIRECTS": redirects}
+        result = await crawl([site.url("/y")], settings)
+        allowed.append(result.outcomes[site.url("/y")] == 200)
+    assert allowed == [False, True] * 2
+    assert other.targets == ["/r"]
 
 
 @ensureDeferred

@@ -80,6 +80,7 @@ FILE = made(
     body=b"User-agent: *\nDisallow: /x\n# \xff\n" * 20,
     lifetime=3600.0,
     cut=512_000,
+    other_host=True,
 )
 
 #: There is no file.
