@@ -32,8 +32,8 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.reporting.report import (
     ARCHIVE,
-    LossLog,
     agent_name,
+    log_loss,
     refuse_shared_place,
     run_of,
 )
@@ -46,7 +46,6 @@ _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS = stats.RECORDS.format(output="archive")
 # Maximum number of origins whose last response is remembered until the attempt ends.
 _MAX_EXCHANGES = 10_000
-_Headers = dict[str, str]
 
 
 class Archive:
@@ -66,7 +65,6 @@ class Archive:
         self._settings = settings
         self._runtime = Runtime()
         self._path = Path(settings.archive or "")
-        self._losses = LossLog(crawler, ARCHIVE, stats.RECORD_ERRORS.format(output="archive"))
         # The ID of the last response record in each origin's current attempt.
         self._last: LocalCache[Origin, str] = LocalCache(_MAX_EXCHANGES)
         try:
@@ -171,7 +169,12 @@ class Archive:
         self._put("warcinfo", "", _fields(info), {"WARC-Filename": name})
 
     def _write(
-        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
+        self,
+        kind: str,
+        url: str,
+        payload: bytes,
+        headers: dict[str, str],
+        http: StatusAndHeaders = None,
     ) -> None:
         """Write a record, starting a new file if the current one is too large. Log any error."""
         try:
@@ -181,10 +184,15 @@ class Archive:
             self._put(kind, url, payload, headers, http)
             self._count(_RECORDS)
         except Exception as error:  # noqa: BLE001 - the disk or warcio may fail
-            self._losses.add(self._path, error)
+            log_loss(self, self._crawler, ARCHIVE, self._path, error)
 
     def _put(
-        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
+        self,
+        kind: str,
+        url: str,
+        payload: bytes,
+        headers: dict[str, str],
+        http: StatusAndHeaders = None,
     ) -> None:
         """Write a complete record.
 

@@ -38,9 +38,8 @@ from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Number of sites that get their own log lines for each kind of event.
-FULL = 3
-#: Maximum number of sites named in a line that counts them.
+#: Number of sites that get their own log lines for each kind of event, or are named in a line that
+#: counts sites.
 NAMED = 3
 #: Seconds between such lines if LOGSTATS_INTERVAL is 0.
 DEFAULT_INTERVAL = 60.0
@@ -168,16 +167,6 @@ _WITHOUT_FILE = (State.IN_LINE, State.FETCHING)
 _LOGGED_REASONS = (Reason.UNREACHABLE, Reason.LOCAL, Reason.PARSER)
 
 
-class _Failure(NamedTuple):
-    """A failed attempt to fetch a robots.txt.
-
-    :param is_retried: True if the pages wait for another attempt.
-    """
-
-    cause: str
-    is_retried: bool
-
-
 @dataclass(slots=True)
 class _Events:
     """The logging state for a kind of event.
@@ -202,19 +191,17 @@ class CrawlLog:
         self._stats_interval = crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._interval = self._stats_interval or DEFAULT_INTERVAL
         self._tick_seconds = min(MIN_WAIT, self._interval)  # between two ticks
-        self._next_count = 0.0
         self._middleware: RfcRobotsTxtMiddleware | None = None
-        # Why requests are waiting -> the time of the last line that said so, and how many sites
-        # there were.
-        self._waiting: dict[str, tuple[float, int]] = {}
+        # Kind of repeated line -> the time of the last one, and the number of sites in it.
+        self._repeated: dict[str, tuple[float, int]] = {}
         # With Scrapy's default level, the log has a line about each dropped request anyway.
         self._shows_debug = str(crawler.settings["LOG_LEVEL"]) in ("DEBUG", "10")
         self._events: defaultdict[Kind, _Events] = defaultdict(_Events)
         # Failures of the crawl itself by cause. The value is `None` once a failure has been logged.
         self._local: dict[str, Local | None] = {}
-        # The failure of each origin that is being retried or whose route failed, if the origin
-        # isn't counted as unreachable yet.
-        self._retried: LocalCache[Origin, _Failure] = LocalCache(_MAX_ORIGINS)
+        # The cause of the failure of each origin that is being retried or whose route failed, if
+        # the origin isn't counted as unreachable yet, and whether its pages wait for a retry.
+        self._retried: LocalCache[Origin, tuple[str, bool]] = LocalCache(_MAX_ORIGINS)
         # Hashes of the (origin, kind of event) pairs that are only logged once.
         self._logged: LocalCache[int, None] = LocalCache(_MAX_ORIGINS)
         #: Collects what is logged when the spider closes.
@@ -231,7 +218,7 @@ class CrawlLog:
     # Start and end of the crawl.
 
     def _opened(self, spider: Spider) -> None:
-        self._next_count = self._runtime.clock() + self._interval
+        self._repeated["events"] = self._runtime.clock(), 0
         # Start a little later than the first fetch, so that it has waited long enough at a tick.
         self._timer = self._runtime.call_later(self._tick_seconds / 10, self._tick)
         self._middleware = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
@@ -244,8 +231,7 @@ class CrawlLog:
         """Log from time to time how many sites had events, and which requests are waiting."""
         self._timer = self._runtime.call_later(self._tick_seconds, self._tick)
         now = self._runtime.clock()
-        if now >= self._next_count:
-            self._next_count = now + self._interval
+        if self._is_due("events", now):
             self.count_sites()
         if self._stats_interval > 0 and self._middleware is not None:
             self._log_fetches(self._middleware, now)
@@ -254,7 +240,15 @@ class CrawlLog:
     def _closed(self, spider: Spider) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._log_undecided()
+        undecided = stats.of(self._crawler).get_value(stats.UNDECIDED)
+        if undecided:
+            rest = "The queue is dropped, because JOBDIR is not set"
+            if self._crawler.settings["JOBDIR"]:
+                rest = (
+                    "Requests in JOBDIR will be checked when the crawl resumes; others are dropped"
+                )
+            requests = pluralize(undecided, "request")
+            self._log("When the spider closed, %s had not been sent yet. %s", requests, rest)
         key = stats.ORIGINS.format(outcome=Outcome.UNREACHABLE.value)
         for origin, (cause, is_retried) in self._retried.items():
             stats.of(self._crawler).inc_value(key)
@@ -286,7 +280,7 @@ class CrawlLog:
             self._note(RECOVERED, robots, robots.cause)
         if robots.outcome is Outcome.UNREACHABLE and (delays or of_route):
             if fetch.changes(robots.outcome):
-                self._retried[robots.origin] = _Failure(robots.cause, bool(delays))
+                self._retried[robots.origin] = robots.cause, bool(delays)
         elif not delays and not of_route:
             self._concluded(robots, fetch)
 
@@ -347,19 +341,15 @@ class CrawlLog:
 
     def _log_local_failure(self, robots: OriginPolicy, access: Local) -> None:
         self._local[_start(access.cause)] = None
-        text = (
-            "%s could not be requested because the crawl itself failed (%s), so %s until this is"
-            " fixed; %s"
-        )
-        arguments: tuple[str, ...] = (_CONSEQUENCE[robots.outcome], access.advice)
+        effect = f"{_CONSEQUENCE[robots.outcome]} until this is fixed"
         if access.shortage:
-            text = "%s cannot be requested now (%s), so its pages are waiting; %s"
-            arguments = arguments[1:]
+            effect = "its pages are waiting"
         logger.error(
-            text,
+            "%s could not be requested because the crawl itself failed (%s), so %s; %s",
             robots.origin.robots_url,
             access.cause,
-            *arguments,
+            effect,
+            access.advice,
             exc_info=access.error,
             extra=self._extra(),
         )
@@ -411,7 +401,7 @@ class CrawlLog:
         """Log an event at its own level, or at DEBUG if there have been enough such lines."""
         events = self._events[kind]
         level = logging.DEBUG
-        if site not in events.first and len(events.first) >= FULL:
+        if site not in events.first and len(events.first) >= NAMED:
             events.others.add(site)
         elif not events.first.get(site):
             events.first[site] = True
@@ -450,9 +440,11 @@ class CrawlLog:
         waiting = +waiting  # without those that no request is waiting for
         fetches = [fetch for fetch in middleware.service.pending if fetch.origin in waiting]
         oldest = min(fetches, key=lambda fetch: fetch.since, default=None)
-        if oldest is None or now - oldest.since < MIN_WAIT:
-            return
-        if self._is_due("robots.txt", now, len(waiting)):
+        if (
+            oldest is not None
+            and now - oldest.since >= MIN_WAIT
+            and self._is_due("robots.txt", now, len(waiting))
+        ):
             self._log(
                 "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
                 pluralize(waiting.total(), "request"),
@@ -471,9 +463,11 @@ class CrawlLog:
         # A site sends one request per interval, so its last one has to wait this long.
         seconds = {origin: count * interval(origin) for origin, count in waiting.items()}
         slowest = max(seconds, key=seconds.__getitem__, default=None)
-        if slowest is None or seconds[slowest] < MIN_WAIT:
-            return
-        if self._is_due("turn", now, len(waiting)):
+        if (
+            slowest is not None
+            and seconds[slowest] >= MIN_WAIT
+            and self._is_due("turn", now, len(waiting))
+        ):
             self._log(
                 "%s waiting because of Crawl-delay or Request-rate; the last will start by %s"
                 " (slowest: %s, every %g s)",
@@ -483,27 +477,16 @@ class CrawlLog:
                 interval(slowest),
             )
 
-    def _is_due(self, reason: str, now: float, sites: int) -> bool:
-        """Return whether to log that requests are waiting, and remember it.
+    def _is_due(self, kind: str, now: float, sites: int = 0) -> bool:
+        """Return whether to log a repeated line, and remember it.
 
         That is the case once per interval, and earlier if the number of sites has doubled.
         """
-        logged, logged_sites = self._waiting.get(reason, (-math.inf, 0))
-        is_due = now - logged >= self._interval or sites >= 2 * logged_sites
+        logged, logged_sites = self._repeated.get(kind, (-math.inf, 0))
+        is_due = now - logged >= self._interval or 0 < 2 * logged_sites <= sites
         if is_due:
-            self._waiting[reason] = now, sites
+            self._repeated[kind] = now, sites
         return is_due
-
-    def _log_undecided(self) -> None:
-        """Log how many requests were still waiting when the spider closed."""
-        undecided = stats.of(self._crawler).get_value(stats.UNDECIDED)
-        if not undecided:
-            return
-        rest = "The queue is dropped, because JOBDIR is not set"
-        if self._crawler.settings["JOBDIR"]:
-            rest = "Requests in JOBDIR will be checked when the crawl resumes; others are dropped"
-        requests = pluralize(undecided, "request")
-        self._log("When the spider closed, %s had not been sent yet. %s", requests, rest)
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.info(text, *arguments, extra=self._extra())

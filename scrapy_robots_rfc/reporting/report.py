@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
@@ -32,7 +31,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from scrapy_robots_rfc import signals, stats
-from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc._runtime import Runtime, log_once
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import (
     error_text,
@@ -61,7 +60,7 @@ MAX_ORIGINS = 10_000
 _ORIGINS_AT_ONCE = 100
 # The time at which each crawl started.
 _RUNS: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
-_RECORDS = stats.RECORDS.format(output="report")
+_RECORDS, _ERRORS = (stat.format(output="report") for stat in (stats.RECORDS, stats.RECORD_ERRORS))
 
 _NAMES = (
     "time run spider agent url referrer origin token reason line rule why robots_url digest outcome"
@@ -117,7 +116,6 @@ class Report:
         self._overrides: dict[str | None, str] = {
             path: Path(path).absolute().as_uri() for path in settings.overrides.values()
         }
-        self._losses = LossLog(crawler, REPORT, stats.RECORD_ERRORS.format(output="report"))
         refuse_shared_place(crawler, settings, REPORT)
         [(uri, options)] = settings.report.items()
         self._buffer = BytesIO()
@@ -128,11 +126,11 @@ class Report:
             raise
         except Exception as error:  # noqa: BLE001 - custom classes may raise anything
             place = without_credentials(uri)
-            key, value, accepted = f"{REPORT}[{place!r}]", masked(options), FEED_ACCEPTED
-            if not options:  # the user may have set only a path or URI
-                key, value, accepted = REPORT, place, PLACE_ACCEPTED
             problem = error_text(error).removeprefix("ValueError: ")
-            raise SettingError(key, value, f"{accepted} ({problem})") from None
+            if not options:  # the user may have set only a path or URI
+                raise SettingError(REPORT, place, f"{PLACE_ACCEPTED} ({problem})") from None
+            key = f"{REPORT}[{place!r}]"
+            raise SettingError(key, masked(options), f"{FEED_ACCEPTED} ({problem})") from None
         crawler.signals.connect(self._decided, signals.request_disallowed)
         crawler.signals.connect(self._decided, signals.request_allowed)
         crawler.signals.connect(self._paced, signals.site_paced)
@@ -159,8 +157,7 @@ class Report:
         self._store_empty: bool = options.get(
             "store_empty", crawler.settings.getbool("FEED_STORE_EMPTY")
         )
-        fields = options["fields"]
-        self._has_reasons: bool = fields is None or "reason" in fields
+        self._has_reasons: bool = "reason" in (options["fields"] or FIELDS)
         self._lists_allowed = self._settings.report_allowed
         self._storage = build_from_crawler(storage, crawler, filled_in, feed_options=options)
         make_exporter = partial(
@@ -270,18 +267,6 @@ class Report:
         agent, dry_run = agent_name(self._crawler, None), self._settings.dry_run
         return self._record(agent=agent, reason=reason, dry_run=dry_run, count=0, **fields)
 
-    def _run_record(self, reason: str) -> dict[str, Any]:
-        """Return the last record, which shows that the crawl ended even if it dropped nothing."""
-        allowed = self._stats.get_value(stats.ALLOWED, 0)
-        undecided = self._stats.get_value(stats.UNDECIDED, 0)
-        rest = f", {undecided:,} undecided" if undecided else ""
-        return self._end(
-            RUN,
-            why=f"ended ({reason}), {pluralize(allowed, 'request')} allowed{rest}",
-            allowed_requests=allowed,
-            disallowed_requests=self._stats.get_value(stats.FORBIDDEN, 0),
-        )
-
     def _write(self, record: dict[str, Any]) -> bool:
         """Write a record, and return True if that succeeded. Log any error.
 
@@ -294,7 +279,7 @@ class Report:
             self._exporter.export_item(record)
             self._flush()
         except Exception as error:  # noqa: BLE001 - disks and custom classes may raise anything
-            self._losses.add(self._place, error)
+            log_loss(self, self._crawler, REPORT, self._place, error)
             return False
         return True
 
@@ -302,9 +287,11 @@ class Report:
         """Open the file if it isn't open yet. If that fails, the next record will try again."""
         if self._file is None:
             self._file = self._storage.open(self._spider)
-            is_local = isinstance(self._storage, FileFeedStorage)
-            has_lines = isinstance(self._exporter, JsonLinesItemExporter | CsvItemExporter)
-            if is_local and has_lines and _has_torn_line(self._storage.path):
+            if (
+                isinstance(self._storage, FileFeedStorage)
+                and isinstance(self._exporter, JsonLinesItemExporter | CsvItemExporter)
+                and _has_torn_line(self._storage.path)
+            ):
                 self._file.write(b"\n")
             self._exporter.start_exporting()
 
@@ -330,7 +317,17 @@ class Report:
                 self._write_origin(origin)
                 if number % _ORIGINS_AT_ONCE == 0:
                     await self._runtime.sleep(0)
-            self._write(self._run_record(reason))
+            # The last record shows that the crawl ended, even if it dropped nothing.
+            allowed = self._stats.get_value(stats.ALLOWED, 0)
+            undecided = self._stats.get_value(stats.UNDECIDED, 0)
+            rest = f", {undecided:,} undecided" if undecided else ""
+            record = self._end(
+                RUN,
+                why=f"ended ({reason}), {pluralize(allowed, 'request')} allowed{rest}",
+                allowed_requests=allowed,
+                disallowed_requests=self._stats.get_value(stats.FORBIDDEN, 0),
+            )
+            self._write(record)
         try:
             if is_stored:
                 self._open()
@@ -338,14 +335,14 @@ class Report:
                 self._flush()
                 await ensure_awaitable(self._storage.store(self._file))
         except Exception as error:  # noqa: BLE001 - storages may raise anything
-            self._losses.add(self._place, error)
+            log_loss(self, self._crawler, REPORT, self._place, error)
             with suppress(Exception):
                 self._file.close()
         logger.info(
             "ROBOTS_REPORT: wrote %s to %s; failed writes: %d",
             pluralize(self._stats.get_value(_RECORDS, 0), "decision"),
             self._place,
-            self._losses.count,
+            self._stats.get_value(_ERRORS, 0),
             extra={"spider": self._spider},
         )
 
@@ -376,9 +373,8 @@ def _has_torn_line(path: str) -> bool:
     if not Path(path).is_file():
         return False  # reading a pipe would block
     with suppress(OSError), Path(path).open("rb") as file:
-        if file.seek(0, os.SEEK_END):
-            file.seek(-1, os.SEEK_END)
-            return file.read() != b"\n"
+        file.seek(-1, os.SEEK_END)  # raises an exception if the file is empty
+        return file.read() != b"\n"
     return False
 
 
@@ -405,32 +401,22 @@ def _refuse_unknown(options: Mapping[str, Any], *classes: object) -> None:
             raise ValueError(f"unknown option {name!r}{hint}")
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class LossLog:
-    """Counts failed writes but only logs the first, so a full disk doesn't flood the log."""
+def log_loss(
+    output: object, crawler: Crawler, setting: str, place: object, error: Exception
+) -> None:
+    """Count a failed write, but only log the first, so that a full disk doesn't flood the log.
 
-    crawler: Crawler
-    setting: str
-    stat: str
-    count: int = 0
-
-    def add(self, place: object, error: Exception) -> None:
-        """Count a failed write.
-
-        :param place: the path or URI to log.
-        """
-        stats.of(self.crawler).inc_value(self.stat)
-        self.count += 1
-        if self.count == 1:
-            logger.error(
-                "%s: cannot write to %s (%s). The crawl continues, and %s counts the lost records."
-                " Check for a full disk, missing permissions or an unreachable server",
-                self.setting,
-                place,
-                error_text(error),
-                self.stat,
-                extra={"spider": self.crawler.spider},
-            )
+    :param output: the report or archive.
+    :param place: the path or URI to log.
+    """
+    stat = stats.RECORD_ERRORS.format(output=setting.removeprefix("ROBOTS_").lower())
+    stats.of(crawler).inc_value(stat)
+    text = (
+        "%s: cannot write to %s (%s). The crawl continues, and %s counts the lost records. Check"
+        " for a full disk, missing permissions or an unreachable server"
+    )
+    arguments = setting, place, error_text(error), stat
+    log_once(output, logger, logging.ERROR, text, *arguments, extra={"spider": crawler.spider})
 
 
 def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
@@ -444,9 +430,8 @@ def refuse_shared_place(crawler: Crawler, settings: Settings, key: str) -> None:
     for other, uri, place in outputs:
         if other != key and place == own_place:
             hint = " (the command-line options -o and -O set FEEDS)" if other == "FEEDS" else ""
-            named = f"{other} contains {without_credentials(uri)!r}{hint}"
-            accepted = f"a path or URI that no other output uses, but {named}"
-            raise SettingError(key, without_credentials(own), accepted)
+            named = f"no other output uses, but {other} contains {without_credentials(uri)!r}{hint}"
+            raise SettingError(key, without_credentials(own), f"a path or URI that {named}")
 
 
 def _outputs(crawler: Crawler, settings: Settings) -> Iterator[tuple[str, str, str]]:

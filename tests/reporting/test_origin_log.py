@@ -106,7 +106,7 @@ async def test_shortage_is_waited_for(
     assert result.outcomes == {site.url("/"): 200}
     [line] = records(caplog)
     assert line == (
-        f"{site.url('/robots.txt')} cannot be requested now (no file descriptor is left), so its"
-        " pages are waiting; raise the limit of open files (ulimit -n), or lower"
-        " CONCURRENT_REQUESTS"
+        f"{site.url('/robots.txt')} could not be requested because the crawl itself failed (no file"
+        " descriptor is left), so its pages are waiting; raise the limit of open files (ulimit -n),"
+        " or lower CONCURRENT_REQUESTS"
     )
