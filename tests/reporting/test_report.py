@@ -23,21 +23,14 @@ from scrapy.signals import spider_opened
 
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
-from tests.support.reports import read
+from tests.support.reports import RULES, private, read
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from tests.support.service_crawls import Clock
 
-RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
-
-
-def private(site: Site, count: int) -> list[str]:
-    """Disallowed pages."""
-    return [site.url(f"/private/{number}") for number in range(count)]
 
 
 async def reported(
@@ -200,23 +193,6 @@ async def test_records_without_a_rule_have_a_reason(
     digest = f"sha256:{hashlib.sha256(body.encode()).hexdigest()}"
     assert [record[name] for name in ("rule", "line", "digest")] == [None, None, digest]
     assert [record["reason"], record["why"]] == expected
-
-
-@ensureDeferred
-async def test_record_of_a_stale_copy_says_so(site: Site, clock: Clock, tmp_path: Path) -> None:
-    """The record of a decision by a stale copy has its digest, and why it is stale."""
-    site.replies["/robots.txt"] = robots(RULES)
-    job = {"JOBDIR": str(tmp_path / "job")}
-    await crawl(private(site, 1), job)
-    clock.now += 90_000
-    site.replies["/robots.txt"] = Reply(503)
-    record = (await reported(private(site, 1), tmp_path / "r.jsonl", job))["/private/0"]
-    assert (record["stale"], record["reason"], record["line"]) == (True, "rule", 2)
-    assert record["digest"] == f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
-    assert (
-        record["why"]
-        == "robots.txt line 2: Disallow: /private; stale copy, its refresh failed: 503"
-    )
 
 
 @ensureDeferred

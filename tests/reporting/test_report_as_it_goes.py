@@ -15,23 +15,13 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.extensions.feedexport import FileFeedStorage
 
-from scrapy_robots_rfc import RobotsDisallowed
-from tests.support.crawling import Pages, crawl, records
+from tests.support.crawling import Pages, crawl, records, short
 from tests.support.ftp_site import PASSWORD, USER, served_ftp
-from tests.support.reports import read
+from tests.support.reports import RULES, private, read
 from tests.support.site import Site, robots
-from tests.support.storages import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-RULES = "User-agent: *\nDisallow: /private\n"
-
-
-def private(site: Site, count: int) -> list[str]:
-    """Disallowed pages."""
-    return [site.url(f"/private/{number}") for number in range(count)]
 
 
 class Looking(Pages):
@@ -57,55 +47,65 @@ async def test_a_record_is_written_at_once(site: Site, tmp_path: Path) -> None:
 # What fails.
 
 
-BROKEN = {"FEED_STORAGES": {"broken": "tests.support.storages.Broken"}}
+class Broken(FileFeedStorage):
+    """Fails in the call that its URI names."""
+
+    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
+        super().__init__(uri, feed_options=feed_options)
+        self.call = uri.partition(":")[2]
+
+    def open(self, spider: Any) -> Any:
+        """Fail, or open a file."""
+        if self.call == "open":
+            raise OSError("no such server")
+        return super().open(spider)
+
+    def store(self, file: Any) -> Any:
+        """Fail."""
+        raise OSError("ftp://me:secret@host is gone")
 
 
-@pytest.mark.parametrize(("where", "errors"), [("open", 8), ("store", 1)])
+@pytest.mark.parametrize(
+    ("place", "format_", "written", "error"),
+    [
+        ("broken:open", "jsonlines", 0, "no such server"),
+        ("broken:store", "jsonlines", 3, "ftp://host is gone"),
+        ("/dev/full", "jsonlines", 0, "[Errno 28] No space left on device"),
+        ("/dev/full", "json", 0, "[Errno 28] No space left on device"),
+    ],
+)
 @ensureDeferred
-async def test_a_storage_that_fails_changes_no_verdict(
+async def test_a_place_that_fails_is_one_error(
     site: Site,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    where: str,
-    errors: int,
+    place: str,
+    format_: str,
+    written: int,
+    error: str,
 ) -> None:
-    """If the storage fails, verdicts do not change, and one error with advice is logged."""
+    """If a report cannot be written, no verdict changes, lost records are counted, and one error
+    with advice is logged.
+    """
+    if place == "/dev/full" and not os.path.exists(place):  # noqa: ASYNC240, PTH110 - short
+        pytest.skip("no /dev/full here")
     monkeypatch.chdir(tmp_path)
-    Broken.where = where
-    site.replies["/robots.txt"] = robots(RULES)
-    report = {"broken:x": {"format": "jsonlines"}}
-    result = await crawl(private(site, 5), {**BROKEN, "ROBOTS_REPORT": report})
-    assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in private(site, 5))
-    assert (result.stat("report/errors"), result.stat("report/records")) == (
-        errors,
-        0 if where == "open" else 5,
-    )
-    [error] = records(caplog, logging.ERROR)
-    assert error.startswith("ROBOTS_REPORT: cannot write to broken:x (OSError: ")
-    assert error.endswith("for a full disk, missing permissions or an unreachable server")
-    assert "secret" not in caplog.text
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")  # noqa: PTH110 - a device
-@pytest.mark.parametrize("format_", ["jsonlines", "json"])
-@ensureDeferred
-async def test_a_full_disk_is_one_error(
-    site: Site, caplog: pytest.LogCaptureFixture, format_: str
-) -> None:
-    """If the disk is full, lost records are counted, and one error is logged."""
     site.replies["/robots.txt"] = robots(RULES)
     pages = [*private(site, 3), site.url("/a")]
-    result = await crawl(pages, {"ROBOTS_REPORT": {"/dev/full": {"format": format_}}})
-    assert result.outcomes[pages[3]] == 200
-    assert result.stat("forbidden") == 3
-    assert (result.stat("report/errors"), result.stat("report/records")) == (6, 0)
-    assert (
-        records(caplog, logging.INFO)[-1]
-        == "ROBOTS_REPORT: wrote 0 decisions to /dev/full; failed writes: 6"
+    settings = {"FEED_STORAGES": {"broken": Broken}}
+    report = {"ROBOTS_REPORT": {place: {"format": format_}}}
+    result = await crawl(pages, {**settings, **report})
+    assert [short(result.outcomes[page]) for page in pages] == ["rule"] * 3 + [200]
+    failed = 1 if written else 6  # the last records and the end also fail
+    assert (result.stat("report/records"), result.stat("report/errors")) == (written, failed)
+    assert records(caplog, logging.INFO)[-1] == (
+        f"ROBOTS_REPORT: wrote {written} decisions to {place}; failed writes: {failed}"
     )
-    [error] = records(caplog, logging.ERROR)
-    assert "cannot write to /dev/full (OSError: [Errno 28] No space left on device)" in error
+    [line] = records(caplog, logging.ERROR)
+    assert line.startswith(f"ROBOTS_REPORT: cannot write to {place} (OSError: {error}). The crawl ")
+    assert line.endswith("for a full disk, missing permissions or an unreachable server")
+    assert "secret" not in caplog.text
 
 
 class Hiccup(FileFeedStorage):

@@ -11,7 +11,7 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc.reporting import report
 from tests.support.crawling import crawl
-from tests.support.reports import read
+from tests.support.reports import RULES, private, read
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tests.support.service_crawls import Clock
 
-RULES = "User-agent: *\nDisallow: /private\n"
 COUNTS = ("allowed_requests", "disallowed_requests")
 
 
@@ -99,12 +98,17 @@ async def test_memory_is_limited(
 
 @ensureDeferred
 async def test_a_stale_copy_is_named(site: Site, clock: Clock, tmp_path: Path) -> None:
-    """The record of an origin says that an earlier copy was used, and why."""
+    """The records of a request and of its origin say that an earlier copy was used, and why."""
     site.replies["/robots.txt"] = robots(RULES)
-    job = {"JOBDIR": str(tmp_path / "job")}
+    job, path = {"JOBDIR": str(tmp_path / "job")}, tmp_path / "r.jsonl"
     await crawl([site.url("/1")], job)
     clock.now += 90_000
     site.replies["/robots.txt"] = Reply(503)
-    [record] = await origins([site.url("/2")], tmp_path / "r.jsonl", job)
-    assert (record["stale"], record["why"]) == (True, "stale (503), so an earlier copy is used")
-    assert (record["outcome"], record["status"]) == ("successful", 503)
+    await crawl(private(site, 1), {"ROBOTS_REPORT": path, **job})
+    found = read(path, "origin")
+    digest = f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
+    for record in found:
+        assert (record["stale"], record["digest"]) == (True, digest)
+        assert (record["outcome"], record["status"]) == ("successful", 503)
+    why = "robots.txt line 2: Disallow: /private; stale copy, its refresh failed: 503"
+    assert [record["why"] for record in found] == [why, "stale (503), so an earlier copy is used"]

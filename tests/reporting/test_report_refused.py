@@ -14,9 +14,6 @@ from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.site import Site
 
 GZIP = "scrapy.extensions.postprocessing.GzipPlugin"
 SETTING = "a path or URI, such as 'robots.jsonl', or a dict"

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from tests.support.site import Site
+
+
+#: A robots.txt that disallows some pages.
+RULES = "User-agent: *\nDisallow: /private\n"
+
+
+def private(site: Site, count: int) -> list[str]:
+    """Return pages that `RULES` disallows."""
+    return [site.url(f"/private/{number}") for number in range(count)]
+
 
 def record(**fields: Any) -> dict[str, Any]:
     """A record with all fields, of a request that a rule disallows by default."""
