@@ -17,7 +17,7 @@ from scrapy_robots_rfc.commands.annotated import annotated_lines, html_page, sho
 from scrapy_robots_rfc.commands.archived import found_in
 from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
 from scrapy_robots_rfc.commands.html_pages import write_page
-from scrapy_robots_rfc.commands.page_uses import PageUses, find_with_pages, with_page
+from scrapy_robots_rfc.commands.page_uses import PageFields, find_with_pages
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule
 from scrapy_robots_rfc.core.explanation import (
@@ -33,7 +33,7 @@ from scrapy_robots_rfc.core.preferences import POLICY_TOKENS, parse_uses
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.text import join_items, printable
 from scrapy_robots_rfc.core.uses import find_refusal, unknown_labels
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
+from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin, other_reading
 from scrapy_robots_rfc.settings import Settings
@@ -76,47 +76,29 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     }
     found, pages = _found_about(requested, our_settings, settings, console, opts)
     _warn_of_odd_files(found.values(), console)
+    no_url = Unknown(common.not_a_url(our_settings.schemes), common.URL_ADVICE)
     is_table = len(urls) > 1 and len(agents) > 1 and not opts.json
     records = list[dict[str, Any]]()
     for url, agent in product(urls, agents):
-        governs = _governing(requested[url, agent], found, our_settings)
+        origin = requested[url, agent]
+        governs = no_url if origin is None else found[origin]
         recorded = None if isinstance(governs, Unknown) else governs.agent
         if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - for this URL
         record = _judged(url, governs, agent, our_settings, uses)
-        record = with_page(record, pages.get((url, agent)))
+        record |= pages.get((url, agent), {}) if record["verdict"] == "allowed" else {}
         records.append(record)
-        if not is_table:
-            _print_verdict(records, governs, console, opts)
+        if opts.json:
+            console.print_json(record)
+        elif not is_table:
+            if len(records) > 1:
+                console.print()
+            _show_verdict(record, governs, console)
         if record["verdict"] == "undecided" and len(records) % len(agents) == 0:
             console.complain(f"{record['url']} is undecided: {record['why']}; {governs.advice}")
     if is_table:
         _show_table([agent.name for agent in agents], records, console)
     return max(_VERDICTS[record["verdict"]][0] for record in records)
-
-
-def _governing(
-    origin: Origin | None, found: Mapping[Origin, FoundRobots | Unknown], our_settings: Settings
-) -> FoundRobots | Unknown:
-    """Return the robots.txt for an origin, or why there is none."""
-    if origin is None:
-        return Unknown(common.not_a_url(our_settings.schemes), common.URL_ADVICE)
-    return found[origin]
-
-
-def _print_verdict(
-    records: Sequence[dict[str, Any]],
-    governs: FoundRobots | Unknown,
-    console: Console,
-    opts: Namespace,
-) -> None:
-    """Print the last of the records."""
-    if opts.json:
-        console.print_json(records[-1])
-        return
-    if len(records) > 1:
-        console.print()
-    _show_verdict(records[-1], governs, console)
 
 
 def _show_table(
@@ -144,12 +126,16 @@ def _cell(record: Mapping[str, Any]) -> str:
 
 def _refuse_combinations(opts: Namespace) -> None:
     """Reject options that contradict each other."""
-    if opts.at is not None and not opts.archive:
-        raise Failed("--at needs --archive")
-    if opts.archive and opts.robots:
-        raise Failed("--archive and --robots cannot be combined")
-    if opts.page and (opts.archive or opts.robots):
-        raise Failed("--page fetches pages, so it cannot be combined with --archive or --robots")
+    problems = {
+        "--at needs --archive": opts.at is not None and not opts.archive,
+        "--archive and --robots cannot be combined": opts.archive and opts.robots,
+        "--page fetches pages, so it cannot be combined with --archive or --robots": (
+            opts.page and (opts.archive or opts.robots)
+        ),
+    }
+    for problem, applies in problems.items():
+        if applies:
+            raise Failed(problem)
 
 
 def _urls(console: Console, opts: Namespace) -> list[str]:
@@ -174,7 +160,7 @@ def _found_about(
     settings: ScrapySettings,
     console: Console,
     opts: Namespace,
-) -> tuple[Mapping[Origin, FoundRobots | Unknown], Mapping[tuple[str, NamedAgent], PageUses]]:
+) -> tuple[Mapping[Origin, FoundRobots | Unknown], Mapping[tuple[str, NamedAgent], PageFields]]:
     """Return the robots.txt for each of the URLs' origins, and with `--page`, their pages."""
     if opts.page:
         return common.crawl(settings, partial(find_with_pages, requested=requested))
@@ -193,17 +179,14 @@ def _given_files(
     body = common.read(source, console, our_settings.max_size)
     schemes = {origin.scheme for origin in origins}
     given = {scheme: common.parsed(body, scheme, our_settings) for scheme in schemes}
-    return {one: _given(given[one.scheme], source, one) for one in origins}
-
-
-def _given(file: ParsedRobots, source: str, origin: Origin) -> FoundRobots:
-    """Return the result for an origin whose file is given on the command line.
-
-    :param source: a path, or `-`.
-    """
     validity = Validity(Outcome.SUCCESSFUL, math.inf)
-    robots = OriginPolicy(origin, validity, None, "given", file, lambda: NO_AGENT)
-    return FoundRobots(robots, common.source_name(source))
+    return {
+        origin: FoundRobots(
+            OriginPolicy(origin, validity, None, "given", given[origin.scheme], lambda: NO_AGENT),
+            common.source_name(source),
+        )
+        for origin in origins
+    }
 
 
 def _judged(

@@ -32,6 +32,7 @@ def site() -> Iterator[Site]:
         "/signal": Reply(200, headers=SIGNAL),
         "/reserved": PAGE,
         "/moved": redirect("/private"),
+        "/to-signal": redirect("/signal"),
         "/reset": Reply(reset=True),
         "/plain": PAGE,
     }
@@ -78,7 +79,7 @@ def test_uses_of_a_page_without_a_declared_use(site: Site, tmp_path: Path) -> No
     A dry run in the project does not matter.
     """
     options = ("--page", "-s", "ROBOTS_DRY_RUN=1")
-    done = run("check", site.url("/signal"), "--json", *options, folder=tmp_path)
+    done = run("check", site.url("/to-signal"), "--json", *options, folder=tmp_path)
     record = json.loads(done.out)
     assert (record["verdict"], record["declared"], record["page_read"]) == ("allowed", [], True)
     assert record["use"] == {"search": True, "train-ai": False, "ai-input": True}
