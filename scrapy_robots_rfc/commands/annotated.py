@@ -5,8 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import Console
+from scrapy_robots_rfc.commands.common import (
+    GOOD,
+    STRONG,
+    Console,
+)
 from scrapy_robots_rfc.commands.html_pages import START, digest
 from scrapy_robots_rfc.commands.lint import explained, marked, summary
 from scrapy_robots_rfc.core.explanation import lines_of
@@ -73,7 +76,7 @@ def annotated_lines(file: RobotsTxt, record: Mapping[str, Any]) -> list[Annotate
 def show_lines(lines: Iterable[AnnotatedLine], console: Console) -> None:
     """Print the lines. ``|`` marks the group that applies."""
     for line in lines:
-        mark = console.paint(_MARKS.get(line.role, " "), common.STRONG, common.GOOD)
+        mark = console.paint(_MARKS.get(line.role, " "), STRONG, GOOD)
         bar = "|" if line.role else " "
         console.print(f"{mark} {line.number:>5} {bar} {printable(line.text)}".rstrip())
         for finding in line.findings:

@@ -13,8 +13,17 @@ from scrapy.settings import Settings
 from scrapy_robots_rfc.cache.entry import CacheEntry, decode, metadata_of
 from scrapy_robots_rfc.cache.stores.base import Store
 from scrapy_robots_rfc.cache.stores.opening import explain_store_errors, open_store, sqlite_path
-from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import Console, Failed
+from scrapy_robots_rfc.commands.common import (
+    JSON,
+    NO_ANSWER,
+    STRONG,
+    URL_HELP,
+    Console,
+    Failed,
+    Topic,
+    origin_of,
+    stripped,
+)
 from scrapy_robots_rfc.core.text import error_text, pluralize, printable, utc_text
 from scrapy_robots_rfc.errors import StoreError
 from scrapy_robots_rfc.settings import CACHE, read_settings
@@ -49,9 +58,7 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
     if not is_right[opts.action]:
         raise Failed("ls takes no URL, show takes one, and purge takes URLs or --all")
     our_settings = read_settings(settings)
-    keys = list(
-        dict.fromkeys(str(common.origin_of(url, our_settings.schemes)) for url in opts.urls)
-    )
+    keys = list(dict.fromkeys(str(origin_of(url, our_settings.schemes)) for url in opts.urls))
     address, option = (our_settings.cache, CACHE) if opts.store is None else (opts.store, "--store")
     with explain_store_errors(address, option):
         # If the path is mistyped, the store would create a new database there.
@@ -70,14 +77,14 @@ def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> 
     """Print a line for each origin."""
     if not as_json:
         head = ("result", "last fetch", "fetched", "fresh until", "bytes", "origin")
-        console.print(console.paint(_ROW.format(*head), common.STRONG))
+        console.print(console.paint(_ROW.format(*head), STRONG))
     count = 0
     for key in _call(lambda: sorted(store.keys())):
         copy = _copy(store, key)
         if copy is None:  # another process has just deleted it
             continue
         count += 1
-        record = _record(printable(common.stripped(key)), copy)
+        record = _record(printable(stripped(key)), copy)
         if as_json:
             console.print_json(record)
             continue
@@ -140,22 +147,22 @@ def _purge(store: Store, name: str, keys: list[str], console: Console, _: object
         if keys and not was_there:
             console.complain(f"{key} is not in {name}")
     console.print(f"{pluralize(deleted, 'origin')} deleted from {name}")
-    return common.NO_ANSWER if deleted < len(keys) else 0
+    return NO_ANSWER if deleted < len(keys) else 0
 
 
 _ACTIONS = {"ls": _ls, "show": _show, "purge": _purge}
 
-TOPIC = common.Topic(
+TOPIC = Topic(
     "Inspect the store of robots.txt files: ls lists origins, show prints one, purge deletes.",
     {
         "action": {"metavar": "ACTION", "choices": tuple(_ACTIONS), "help": ", ".join(_ACTIONS)},
-        "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {common.URL_HELP}"},
+        "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {URL_HELP}"},
         "--all": {"action": "store_true", "help": "with purge: delete all copies"},
         "--store": {
             "metavar": "ADDRESS",
             "help": "a store, as in ROBOTS_CACHE (default: the project's)",
         },
-        **common.JSON,
+        **JSON,
     },
     _cache,
 )

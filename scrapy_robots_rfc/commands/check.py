@@ -11,11 +11,36 @@ from typing import Any
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.commands.agents import AGENT, NamedAgent, agents_of, show_agent
 from scrapy_robots_rfc.commands.annotated import annotated_lines, html_page, show_lines
 from scrapy_robots_rfc.commands.archived import found_in
-from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots, Unknown
+from scrapy_robots_rfc.commands.common import (
+    BAD,
+    DOUBT,
+    GOOD,
+    JSON,
+    NO_ANSWER,
+    STANDARD,
+    STRONG,
+    URL_ADVICE,
+    URL_HELP,
+    USES,
+    Console,
+    Failed,
+    FoundRobots,
+    Topic,
+    Unknown,
+    as_url,
+    crawl,
+    found_about,
+    not_a_url,
+    origin_of,
+    parsed,
+    prepared,
+    read,
+    source_name,
+    stripped,
+)
 from scrapy_robots_rfc.commands.html_pages import write_page
 from scrapy_robots_rfc.commands.page_uses import PageFields, find_with_pages
 from scrapy_robots_rfc.core.agents import NO_AGENT
@@ -40,9 +65,9 @@ from scrapy_robots_rfc.settings import Settings
 
 #: Exit code and colour for each verdict. A command exits with the highest code.
 _VERDICTS = {
-    "allowed": (0, common.GOOD),
-    "disallowed": (1, common.BAD),
-    "undecided": (common.NO_ANSWER, common.DOUBT),
+    "allowed": (0, GOOD),
+    "disallowed": (1, BAD),
+    "undecided": (NO_ANSWER, DOUBT),
 }
 _ONLY_ROBOTS_TXT = (
     "only robots.txt was read; the page's headers and meta tags, or the site's tdmrep.json, may"
@@ -65,7 +90,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         settings.set(
             "ROBOTS_USE", settings["ROBOTS_USE"] or [] if uses is None else uses, "cmdline"
         )
-    our_settings = common.prepared(settings)
+    our_settings = prepared(settings)
     for label, hint in unknown_labels(uses or ()):
         console.complain(
             f"unknown label --use {label}, so only sites that mention it can disallow it; {hint}"
@@ -76,7 +101,7 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     }
     found, pages = _found_about(requested, our_settings, settings, console, opts)
     _warn_of_odd_files(found.values(), console)
-    no_url = Unknown(common.not_a_url(our_settings.schemes), common.URL_ADVICE)
+    no_url = Unknown(not_a_url(our_settings.schemes), URL_ADVICE)
     is_table = len(urls) > 1 and len(agents) > 1 and not opts.json
     records = list[dict[str, Any]]()
     for url, agent in product(urls, agents):
@@ -140,15 +165,15 @@ def _refuse_combinations(opts: Namespace) -> None:
 
 def _urls(console: Console, opts: Namespace) -> list[str]:
     """Return the URLs from the command line or, if there are none, from standard input."""
-    if opts.urls and opts.urls != [common.STANDARD]:
-        return [common.as_url(url) for url in opts.urls]
-    if opts.robots == common.STANDARD:
+    if opts.urls and opts.urls != [STANDARD]:
+        return [as_url(url) for url in opts.urls]
+    if opts.robots == STANDARD:
         raise Failed("standard input is used for the robots.txt; pass the URLs as arguments")
     is_given = opts.urls or not console.stdin.isatty()
-    data = common.read(common.STANDARD, console) if is_given else b""
+    data = read(STANDARD, console) if is_given else b""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     lines = map(str.strip, re.split("[\r\n]+", text))
-    urls = [common.as_url(line) for line in lines if line and not line.startswith("#")]
+    urls = [as_url(line) for line in lines if line and not line.startswith("#")]
     if not urls:
         raise Failed("no URLs on standard input; write one per line, or pass them as arguments")
     return urls
@@ -163,12 +188,12 @@ def _found_about(
 ) -> tuple[Mapping[Origin, FoundRobots | Unknown], Mapping[tuple[str, NamedAgent], PageFields]]:
     """Return the robots.txt for each of the URLs' origins, and with `--page`, their pages."""
     if opts.page:
-        return common.crawl(settings, partial(find_with_pages, requested=requested))
+        return crawl(settings, partial(find_with_pages, requested=requested))
     origins = dict.fromkeys(filter(None, requested.values()))
     if opts.archive:
         return found_in(opts, origins, our_settings, console), {}
     if opts.robots is None:
-        return common.found_about(settings, origins), {}
+        return found_about(settings, origins), {}
     return _given_files(origins, our_settings, console, opts.robots), {}
 
 
@@ -176,14 +201,14 @@ def _given_files(
     origins: Iterable[Origin], our_settings: Settings, console: Console, source: str
 ) -> dict[Origin, FoundRobots]:
     """Return the file from `--robots` for each origin."""
-    body = common.read(source, console, our_settings.max_size)
+    body = read(source, console, our_settings.max_size)
     schemes = {origin.scheme for origin in origins}
-    given = {scheme: common.parsed(body, scheme, our_settings) for scheme in schemes}
+    given = {scheme: parsed(body, scheme, our_settings) for scheme in schemes}
     validity = Validity(Outcome.SUCCESSFUL, math.inf)
     return {
         origin: FoundRobots(
             OriginPolicy(origin, validity, None, "given", given[origin.scheme], lambda: NO_AGENT),
-            common.source_name(source),
+            source_name(source),
         )
         for origin in origins
     }
@@ -198,7 +223,7 @@ def _judged(
 ) -> dict[str, Any]:
     """Return the verdict on a URL as a JSON object, which always has the same keys."""
     record: dict[str, Any] = {
-        "url": common.stripped(url),
+        "url": stripped(url),
         **agent.record,
         **dict.fromkeys(("verdict", "why", "reason", "rule", "group", "group_why")),
         "group_lines": [],
@@ -279,7 +304,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
             lines = raw_lines(governs.file)
             for line in range(max(decided - _CONTEXT, first), min(decided + _CONTEXT, last) + 1):
                 text = as_text(lines[line - 1]).replace("\t", " ").rstrip()
-                mark = console.paint(">", common.STRONG, common.GOOD) if line == decided else " "
+                mark = console.paint(">", STRONG, GOOD) if line == decided else " "
                 if text:
                     console.print(f"{mark} {line:>5}  {printable(text)}")
     for lost in record["lost"]:
@@ -290,7 +315,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
 
 def _show_reasons(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:
     """Print a verdict, where the file came from, and the group that applies."""
-    word = console.paint(f"{record['verdict']:<12}", common.STRONG, _VERDICTS[record["verdict"]][1])
+    word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'])}")
     console.fact("why", record["why"])
     if isinstance(governs, Unknown):
@@ -312,13 +337,13 @@ def _show_notes(record: dict[str, Any], governs: FoundRobots, console: Console) 
             console.fact("note", f"{text} is not obeyed; start the crawl at that time")
 
 
-CHECK = common.Topic(
+CHECK = Topic(
     "Show whether URLs may be fetched and why, with the deciding line and the rules that lost.",
     {
         "urls": {
             "metavar": "URL",
             "nargs": "*",
-            "help": f"{common.URL_HELP}; if - or omitted, read from stdin",
+            "help": f"{URL_HELP}; if - or omitted, read from stdin",
         },
         **AGENT,
         "--robots": {"metavar": "FILE|-", "help": "use this file instead of fetching one"},
@@ -335,7 +360,7 @@ CHECK = common.Topic(
             "action": "extend",
             "help": "how the pages will be used, as in ROBOTS_USE; may be repeated",
         },
-        **common.JSON,
+        **JSON,
     },
     _check,
 )
@@ -350,10 +375,10 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         raise Failed("--html needs --url")
     if opts.json and opts.page_url:
         raise Failed("--url and --json cannot be combined; use check --json and lint --json")
-    our_settings = common.prepared(settings)
-    origin = common.origin_of(opts.url, our_settings.schemes)
+    our_settings = prepared(settings)
+    origin = origin_of(opts.url, our_settings.schemes)
     if opts.robots is None:
-        found = common.found_about(settings, [origin])[origin]
+        found = found_about(settings, [origin])[origin]
     else:
         found = _given_files([origin], our_settings, console, opts.robots)[origin]
     _warn_of_odd_files([found], console)
@@ -374,9 +399,9 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
 def _page_url(value: str, origin: Origin, our_settings: Settings) -> str:
     """Return the URL from `--url`, which may be a path on the site."""
     url = f"{origin}{value}" if value[:1] == "/" else value
-    if common.origin_of(url, our_settings.schemes) != origin:
+    if origin_of(url, our_settings.schemes) != origin:
         raise Failed(f"--url must be the path or URL of a page of {origin}")
-    return common.as_url(url)
+    return as_url(url)
 
 
 def _show_records(
@@ -423,7 +448,7 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
     for each in record["records"]:
         console.fact("record", f"line {each['line']}: {each['key']}: {each['value']}")
     for group in record["groups"]:
-        mark = console.paint(">", common.STRONG, common.GOOD) if group["applies"] else " "
+        mark = console.paint(">", STRONG, GOOD) if group["applies"] else " "
         names = printable(", ".join(filter(None, group["tokens"]))) or "(no name)"
         names += " (applies)" * group["applies"]
         for token in group["tokens"]:
@@ -490,10 +515,10 @@ def _interval(
     return f"{text}; shortened to {longest:g} s (ROBOTS_CRAWL_DELAY_MAX)", longest
 
 
-SHOW = common.Topic(
+SHOW = Topic(
     "Show a site's robots.txt: how it was fetched, its groups, and anything else it contains.",
     {
-        "url": {"metavar": "URL", "help": f"of any page, {common.URL_HELP}"},
+        "url": {"metavar": "URL", "help": f"of any page, {URL_HELP}"},
         **AGENT,
         "--robots": {"metavar": "FILE|-", "help": "use this file instead of fetching one"},
         "--url": {
@@ -502,7 +527,7 @@ SHOW = common.Topic(
             "help": "show the entire file, with what decides about this URL or path",
         },
         "--html": {"metavar": "FILE", "help": "with --url: also write an HTML page"},
-        **common.JSON,
+        **JSON,
     },
     _show,
 )
@@ -580,4 +605,4 @@ def _show_group(record: dict[str, Any], console: Console) -> None:
     lines = ", ".join(f"{first}-{last}" for first, last in record["group_lines"])
     console.fact("group", record["group_why"] + f" (lines {lines})" * bool(lines))
     for label, allowed in record["use"].items():
-        console.fact("use", f"{label}: {common.USES[allowed]}")
+        console.fact("use", f"{label}: {USES[allowed]}")

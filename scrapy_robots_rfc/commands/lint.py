@@ -9,8 +9,21 @@ from typing import Any
 
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc.commands import common
-from scrapy_robots_rfc.commands.common import Console, Failed, FoundRobots
+from scrapy_robots_rfc.commands.common import (
+    BAD,
+    DOUBT,
+    NO_ANSWER,
+    STRONG,
+    Console,
+    Failed,
+    FoundRobots,
+    Topic,
+    found_about,
+    is_url,
+    origin_of,
+    prepared,
+    read,
+)
 from scrapy_robots_rfc.core.explanation import Flag
 from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.lint_codes import ADVICE, TEXTS, Code, Severity
@@ -23,9 +36,9 @@ from scrapy_robots_rfc.policy.origins import Origin
 #: Exit code and colour for each severity. The command exits with the highest code, unless a file
 #: can't be read.
 _SEVERITIES = {
-    Severity.NOTICE: (0, common.STRONG),
-    Severity.WARNING: (1, common.DOUBT),
-    Severity.ERROR: (3, common.BAD),
+    Severity.NOTICE: (0, STRONG),
+    Severity.WARNING: (1, DOUBT),
+    Severity.ERROR: (3, BAD),
 }
 #: Settings that would replace a site's own file, with values that disable them.
 _FROM_ITS_SITE: dict[str, Any] = {
@@ -38,11 +51,10 @@ _FROM_ITS_SITE: dict[str, Any] = {
 
 def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
     """Print the findings for each file, and return the exit code."""
-    our_settings = common.prepared(settings)
+    our_settings = prepared(settings)
     schemes = our_settings.schemes
     sources = dict.fromkeys(
-        common.origin_of(source, schemes) if common.is_url(source, schemes) else source
-        for source in opts.sources
+        origin_of(source, schemes) if is_url(source, schemes) else source for source in opts.sources
     )
     fetched = _fetched([each for each in sources if isinstance(each, Origin)], settings)
     totals: list[Counter[Severity]] = []
@@ -52,7 +64,7 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
             name, file, missing = _read(source, fetched, console, our_settings.max_size)
         except Failed as error:
             console.complain(str(error))
-            codes.append(common.NO_ANSWER)
+            codes.append(NO_ANSWER)
             continue
         findings = _selected(lint(file), opts)
         for finding in findings:
@@ -65,13 +77,13 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
             console.print(printable(f"{name}: {missing or _counted(total)}"))
         elif missing:
             console.complain(f"{name}: {missing}")
-    failed = codes.count(common.NO_ANSWER)
+    failed = codes.count(NO_ANSWER)
     if opts.format == "text" and len(sources) > 1:
         text = f"{pluralize(len(totals), 'file')}: {_counted(sum(totals, Counter()))}"
         without = len(sources) - len(totals) - failed
         text += f"; {pluralize(without, 'site')} without robots.txt" * bool(without)
         console.print(text + f"; {failed} could not be read" * bool(failed))
-    return common.NO_ANSWER if failed else max(codes)
+    return NO_ANSWER if failed else max(codes)
 
 
 def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, FoundRobots]:
@@ -80,7 +92,7 @@ def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, F
         return {}
     for setting, value in _FROM_ITS_SITE.items():
         settings.set(setting, value, "cmdline")
-    return common.found_about(settings, origins)
+    return found_about(settings, origins)
 
 
 def _read(
@@ -93,7 +105,7 @@ def _read(
     if not isinstance(source, Origin):
         return (
             source,
-            RobotsTxt.parse(common.read(source, console, max_size), max_size=max_size),
+            RobotsTxt.parse(read(source, console, max_size), max_size=max_size),
             "",
         )
     found = fetched[source]
@@ -178,7 +190,7 @@ def _annotation(name: str, finding: Finding) -> str:
     return f"::{finding.severity.value} {where}::{text}"
 
 
-TOPIC = common.Topic(
+TOPIC = Topic(
     "Find mistakes in robots.txt files. Explain their effect and what was probably meant.",
     {
         "sources": {

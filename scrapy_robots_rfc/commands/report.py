@@ -6,7 +6,7 @@
 import json
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from heapq import nlargest
 from importlib.metadata import version
@@ -269,6 +269,10 @@ def _more(dropped: Requests, urls: list[tuple[str, list[int]]]) -> int:
 # Text.
 
 
+#: The text, the number of requests and the indented lines of a row.
+_Row = tuple[str, int, Sequence[str]]
+
+
 def show(sums: Sums, source: str, console: common.Console) -> None:
     """Print the totals as text."""
     console.print(console.paint(headline(sums), common.STRONG))
@@ -276,31 +280,53 @@ def show(sums: Sums, source: str, console: common.Console) -> None:
         console.fact(name, text)
     total = sums.total.requests
     if len(sums.runs) > 1:
-        runs = {_described(run): run.requests for run in sums.runs.values()}
-        _show_list("runs (use --run N to show only one)", runs.items(), console)
+        runs = [(_described(run), run.requests) for run in sums.runs.values()]
+        _show_list("runs (use --run N to show only one)", *_first(runs), console)
     reasons = [(f"{name}: {meaning(name)}", n) for name, n in sums.reasons.most_common()]
-    _show_list("by reason", reasons, console, total)
-    _show_sites(sums, console)
-    _show_list("by rule or cause", sums.rules.most_common(), console, total)
-    _show_list("exempt, by ROBOTS_EXEMPT entry", sums.exempt.most_common(), console)
+    _show_list("by reason", *_first(reasons), console, total)
+    sites = list(_site_rows(sums))
+    more = len(sums.sites) - len(sites)
+    _show_list("by site (--json has whole digests)", sites, more, console, total)
+    _show_list("by rule or cause", *_first(sums.rules.most_common()), console, total)
+    _show_list("exempt, by ROBOTS_EXEMPT entry", *_first(sums.exempt.most_common()), console)
     what = "disallowed" if sums.total.dry_run else "dropped"
     title = f"{what} URLs, by reason and rule (--json lists every URL)"
-    _show_groups(title, sums.groups, sums, console)
-    if sums.keeps_allowed:
-        _show_groups("allowed URLs, by reason and rule", sums.allowed_groups, sums, console)
+    groups = list(_group_rows(sums, sums.groups, TOP_OF_TEXT, URLS_OF_TEXT))
+    _show_list(title, groups, len(sums.groups) - len(groups), console, total)
+    allowed = list(_group_rows(sums, sums.allowed_groups))
+    total = sum(requests for _, requests, _ in allowed)
+    _show_list("allowed URLs, by reason and rule", allowed, 0, console, total)
 
 
-def _show_sites(sums: Sums, console: common.Console) -> None:
-    """Print the first sites, each with its robots.txt."""
-    if sums.sites:
-        console.print("\n" + console.paint("by site (--json has whole digests)", common.STRONG))
+def _show_list(
+    title: str, rows: Sequence[_Row], more: int, console: common.Console, total: int | None = None
+) -> None:
+    """Print rows, with percentages if a total is given.
+
+    :param more: the number of rows that are left out.
+    """
+    if rows:
+        console.print("\n" + console.paint(title, common.STRONG))
+    for text, requests, lines in rows:
+        part = "" if total is None else console.paint(f"{share(requests, total):>7}", common.FAINT)
+        console.print(f"  {requests:>9,}{part}  {text}")
+        for line in lines:
+            console.print(" " * _INDENT + line)
+    if more:
+        console.print(f"{'and':>11} {more:,} more")
+
+
+def _first(counts: Sequence[tuple[str | None, int]]) -> tuple[list[_Row], int]:
+    """Return the first rows of a list, and the number of rows that are left out."""
+    rows = [(name or NOT_GIVEN, requests, ()) for name, requests in counts[:TOP_OF_TEXT]]
+    return [*rows], len(counts) - len(rows)
+
+
+def _site_rows(sums: Sums) -> Iterator[_Row]:
+    """Yield the first sites, each with its robots.txt."""
     for site in _sites(sums, TOP_OF_TEXT):
         allowed = "" if site["allowed"] is None else f" ({site['allowed']:,} allowed)"
-        text = f"{site['origin'] or NO_SITE}{allowed}"
-        _show_row(text, site["requests"], console, sums.total.requests)
-        for line in _robots_txt(site):
-            console.print(" " * _INDENT + line)
-    _show_rest(len(sums.sites) - TOP_OF_TEXT, "more", console)
+        yield f"{site['origin'] or NO_SITE}{allowed}", site["requests"], [*_robots_txt(site)]
 
 
 def _robots_txt(site: dict[str, Any]) -> Iterator[str]:
@@ -316,46 +342,23 @@ def _robots_txt(site: dict[str, Any]) -> Iterator[str]:
         yield ", ".join(filter(None, (url, short_digest, requested)))
 
 
-def _show_list(
-    title: str,
-    rows: Collection[tuple[str | None, int]],
-    console: common.Console,
-    total: int | None = None,
-) -> None:
-    """Print the first rows of a list, with percentages if a total is given."""
-    if rows:
-        console.print("\n" + console.paint(title, common.STRONG))
-    for name, requests in islice(rows, TOP_OF_TEXT):
-        _show_row(name or NOT_GIVEN, requests, console, total)
-    _show_rest(len(rows) - TOP_OF_TEXT, "more", console)
+def _group_rows(
+    sums: Sums, groups: Groups, most: int | None = None, most_urls: int | None = None
+) -> Iterator[_Row]:
+    """Yield groups with their URLs.
 
-
-def _show_row(text: str, requests: int, console: common.Console, total: int | None = None) -> None:
-    part = "" if total is None else console.paint(f"{share(requests, total):>7}", common.FAINT)
-    console.print(f"  {requests:>9,}{part}  {text}")
-
-
-def _show_rest(number: int, what: str, console: common.Console) -> None:
-    if number > 0:
-        console.print(f"{'and':>11} {number:,} {what}")
-
-
-def _show_groups(title: str, groups: Groups, sums: Sums, console: common.Console) -> None:
-    """Print URLs by reason and rule: the first dropped ones, or all allowed ones."""
-    is_whole = groups is sums.allowed_groups
-    total = sum(kept.requests for kept in groups.values())
-    if groups:
-        console.print("\n" + console.paint(title, common.STRONG))
-    for group, kept in largest(groups, None if is_whole else TOP_OF_TEXT):
-        _show_row(_title(group, kept, sums), kept.requests, console, total)
-        urls = list(islice(kept.urls.items(), None if is_whole else URLS_OF_TEXT))
-        for url, (number, dry) in urls:
-            times = f" ({number:,} times)" * (number > 1)
-            console.print(" " * _INDENT + url + times + _in_dry_run(dry, sums))
+    :param most: maximum number of groups, or `None` for all.
+    :param most_urls: maximum number of URLs in each, or `None` for all.
+    """
+    for group, kept in largest(groups, most):
+        urls = list(islice(kept.urls.items(), most_urls))
+        lines = [
+            url + f" ({number:,} times)" * (number > 1) + _in_dry_run(dry, sums)
+            for url, (number, dry) in urls
+        ]
         if more := _more(kept, urls):
-            console.print(" " * _INDENT + f"and {pluralize(more, 'more request')}")
-    if not is_whole:
-        _show_rest(len(groups) - TOP_OF_TEXT, "more", console)
+            lines.append(f"and {pluralize(more, 'more request')}")
+        yield _title(group, kept, sums), kept.requests, lines
 
 
 def _title(group: Group, dropped: Requests, sums: Sums) -> str:
@@ -381,9 +384,8 @@ def _in_dry_run(requests: int, sums: Sums) -> str:
 
 def page(sums: Sums, source: str) -> str:
     """Return the HTML page. Its script renders the embedded data."""
-    folder = resources(_FOLDER)
-    style = (folder / "report_page.css").read_text(encoding="utf-8")
-    script = (folder / "report_page.js").read_text(encoding="utf-8")
+    files = (resources(_FOLDER) / f"report_page.{suffix}" for suffix in ("html", "css", "js"))
+    template, style, script = (file.read_text(encoding="utf-8") for file in files)
     lists = {"dropped": sums.groups, "allowed_urls": sums.allowed_groups}
     data = {
         **as_json(sums, source),
@@ -397,7 +399,7 @@ def page(sums: Sums, source: str) -> str:
     }
     for name, groups in lists.items():
         data["more"][name] = max(0, len(groups) - TOP)
-    return Template(_template()).substitute(
+    return Template(template).substitute(
         style=style,
         script=script,
         style_hash=digest(style),
@@ -405,10 +407,6 @@ def page(sums: Sums, source: str) -> str:
         # Escape `<`, because `</script>` would end the data and `<!--` would start a comment.
         data=json.dumps(data).replace("<", "\\u003c"),
     )
-
-
-def _template() -> str:
-    return (resources(_FOLDER) / "report_page.html").read_text(encoding="utf-8")
 
 
 def _bounded(sums: Sums, groups: Groups) -> Iterator[dict[str, Any]]:
