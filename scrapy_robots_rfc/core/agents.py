@@ -22,8 +22,8 @@ ANY = "*"
 
 # The characters of a product token (RFC 9309, 2.2).
 _TOKEN_CHARACTERS = f"{ascii_letters}-_"
-# The end of the name in a user-agent line or in a setting: ` (beta)` in `FooBot2 (beta)`.
-_name_end = re.compile("[ \t/;]")
+# Splits a user-agent line or a setting at the end of the name: `FooBot2 (beta)`.
+_before_end = re.compile("[ \t/;]").split
 # A character that cannot be part of a name.
 _has_separator = re.compile(r"[\s/();,]").search
 
@@ -48,11 +48,6 @@ class GroupKey(NamedTuple):
 ANY_KEY = GroupKey(ANY)
 
 
-def _full_name(value: str) -> str:
-    """Return the full name at the start of a value, such as `FooBot2` in `FooBot2/1.0`."""
-    return _name_end.split(value, maxsplit=1)[0]
-
-
 def _leading_token(full_name: str) -> str:
     """Return the token at the start of a full name, such as `grub-client` in `grub-client-1.0`."""
     rest = full_name.lstrip(_TOKEN_CHARACTERS)
@@ -72,7 +67,7 @@ def names_in_line(value: str) -> tuple[str, str]:
     # As in Google's reference parser, `*` may be followed by whitespace and any text.
     if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
         return ANY, ""
-    name = lower_ascii(_full_name(value))
+    name = lower_ascii(_before_end(value, 1)[0])
     return _leading_token(name), name
 
 
@@ -88,7 +83,7 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     """
     if name == ANY:
         return ((ANY, ANY_KEY),)
-    full_name = _full_name(name)
+    full_name = _before_end(name, 1)[0]
     if is_token(full_name):
         return ((full_name, GroupKey(full_name.lower())),)
     # A full name may contain non-ASCII characters. To find it in the file, convert it to the form

@@ -32,7 +32,10 @@ class GeminiFile(RobotsTxt):
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
         super().__init__(body, max_size=max_size)
-        data = _SPECIAL.sub(_escaped, _ALLOW_LINE.sub(b"#", self.content.data))
+        data = _SPECIAL.sub(
+            lambda line: line[0].replace(b"*", b"%2A").replace(b"$", b"%24"),
+            _ALLOW_LINE.sub(b"#", self.content.data),
+        )
         self.content: Content = self.content._replace(data=data)
 
     def decide(self, url: str | bytes, tokens: str | Sequence[str]) -> Decision:
@@ -43,10 +46,6 @@ class GeminiFile(RobotsTxt):
             one that is disallowed decides.
         """
         return super().decide(url, deciding_tokens(self, url, tokens))
-
-
-def _escaped(line: re.Match[bytes]) -> bytes:
-    return line[0].replace(b"*", b"%2A").replace(b"$", b"%24")
 
 
 def deciding_tokens(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.agents import ANY, GroupKey, names_in_line
+from scrapy_robots_rfc.core.agents import GroupKey, names_in_line
 from scrapy_robots_rfc.core.lines import MAX_LINE, RULE_KEYS, RULES, LineKind, Record, read_line
 
 # The key and colon of a correctly spelled rule: `Disallow:`, `  ALLOW :`. Group 1 only matches for
@@ -24,11 +24,10 @@ FIRST_LETTERS = f"(?i:[{''.join(sorted({key[0] for key in RULE_KEYS}))}])"
 ANY_RULE = rf"[ \t]*+(?={FIRST_LETTERS})(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*+"
 
 # A line that may be a user-agent line: `User-agent: FooBot/2.1`, `user agent FooBot`. Group 2 is
-# the product token, `FooBot`, and group 3 is `*`. If neither matches, the line must be parsed with
-# `read_line`.
+# the product token, `FooBot`. If it does not match, the line must be parsed with `read_line`.
 _possible_agent_lines = re.compile(
     rb"\n([ \t]*+(?i:user[- ]?agent)"
-    rb"(?:[ \t]*+:[ \t]*+(?:([A-Za-z_-]++)(?![^ \t/;#\n])|(\*)(?![^ \t\v\f#\n])))?[^\n]*+)"
+    rb"(?:[ \t]*+:[ \t]*+([A-Za-z_-]++)(?![^ \t/;#\n]))?[^\n]*+)"
 ).finditer
 # A correctly spelled rule: `Disallow:`.
 _has_usual_rule = re.compile(rf"\n{USUAL_KEY}".encode()).search
@@ -57,12 +56,9 @@ def agent_lines(file: bytes) -> list[AgentLine]:
     agents: list[AgentLine] = []
     for match in _possible_agent_lines(file):
         start, end = match.span(1)
-        is_usual = end - start <= MAX_LINE
-        if is_usual and match[2] is not None:  # `User-agent: FooBot`
+        if end - start <= MAX_LINE and match[2] is not None:  # `User-agent: FooBot`
             token = name = match[2].decode("ascii").lower()
             agents.append(AgentLine(start, end, token, name))
-        elif is_usual and match[3] is not None:  # `User-agent: *`, which is not a crawler's name
-            agents.append(AgentLine(start, end, ANY, ""))
         else:
             names = _unusual_names(match[1][:MAX_LINE])
             if names is not None:

@@ -142,18 +142,6 @@ class Content(NamedTuple):
     encoding: str
 
 
-def _as_utf8(data: bytes) -> tuple[bytes, str]:
-    """Convert UTF-16 and UTF-32 to UTF-8.
-
-    :returns: the converted data and its encoding, or the same data and an empty string if it does
-        not start with a byte order mark for UTF-16 or UTF-32.
-    """
-    for mark, encoding in _WIDE_MARKS.items():
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace").encode(), encoding
-    return data, ""
-
-
 def content_of(body: bytes, max_size: int) -> Content:
     """Decode and normalize a file, dropping everything after the last full line within the limit.
 
@@ -163,7 +151,9 @@ def content_of(body: bytes, max_size: int) -> Content:
     data = body[:max_size]
     size = len(data)
     truncated = size < len(body)
-    data, encoding = _as_utf8(data)
+    encoding = next((name for mark, name in _WIDE_MARKS.items() if data.startswith(mark)), "")
+    if encoding:
+        data = data.decode(encoding, "replace").encode()  # with a UTF-8 byte order mark
     # A line that is cut off may mean something else, such as `Disallow: /` for `Disallow: /a`, so
     # drop it. In UTF-16 and UTF-32, we cannot tell whether the limit falls between two lines.
     drop_last_line = truncated and (encoding != "" or body[max_size] not in b"\n\r")
