@@ -141,6 +141,13 @@ def _show_table(
     for row in rows:
         cells = map(str.ljust, map(printable, row), widths)
         console.print("  ".join(cells).rstrip())
+    texts = (f"{each['url']}: {_near_text(near)}" for each in records for near in each["near"])
+    for text in dict.fromkeys(texts):
+        console.fact("near", text)
+
+
+def _near_text(near: Mapping[str, Any]) -> str:
+    return f"line {near['line']}: {near['text']} does not match: {near['why']}"
 
 
 def _cell(record: Mapping[str, Any]) -> str:
@@ -310,7 +317,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
     for lost in record["lost"]:
         console.fact("lost", f"line {lost['line']}: {lost['kind']}: {lost['pattern']}")
     for near in record["near"]:
-        console.fact("near", f"line {near['line']}: {near['text']} does not match: {near['why']}")
+        console.fact("near", _near_text(near))
 
 
 def _show_reasons(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:

@@ -98,7 +98,8 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
             Flag.SPACE_IN_PATTERN: is_rule and _has_blanks(value),
             Flag.CONTROL_OCTET: _has_control_characters(text),
             # Decoding drops bytes that are not UTF-8.
-            Flag.NOT_UTF8: value_bytes.decode("utf-8", "ignore").encode() != value_bytes,
+            Flag.NOT_UTF8: kind is not LineKind.JUNK
+            and value_bytes.decode("utf-8", "ignore").encode() != value_bytes,
             Flag.TOO_LONG: len(line) > MAX_LINE,
             Flag.BYTE_ORDER_MARK: number == 1 and encoding == "utf-8",
             # The encoding is empty if the file has no byte order mark.

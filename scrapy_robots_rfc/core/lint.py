@@ -5,25 +5,27 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from string import ascii_letters
+from collections.abc import Iterator, Sequence
 
 from scrapy_robots_rfc.core.explanation import Flag, Line, groups_of, lines_of
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
 from scrapy_robots_rfc.core.lines import BLANKS, KEYS, MAX_LINE, RULES, LineKind, Record
 from scrapy_robots_rfc.core.lint_codes import Code
-from scrapy_robots_rfc.core.lint_findings import Finding, make_finding
+from scrapy_robots_rfc.core.lint_findings import MARKS, Finding, make_finding
 from scrapy_robots_rfc.core.lint_groups import check_group, check_names, check_repeated_groups
 from scrapy_robots_rfc.core.lint_suggestions import (
     INVISIBLE,
     describe_name,
+    has_host_or_quote,
+    invisible_start,
     is_regular_expression,
     may_be_regular_expression,
+    meant_record,
     names_in_list,
     names_nobody,
-    similar_key,
     spelled_key,
     suggest_names,
+    suggest_record,
     suggest_rules,
     without_ends,
 )
@@ -35,12 +37,9 @@ from scrapy_robots_rfc.core.text import pluralize
 _PACES = ("crawl-delay", "request-rate", "visit-time")
 _SITEMAPS = ("sitemap", "site-map")
 
+_find_invisible = MARKS[Code.INVISIBLE_CHARACTER].search
 _is_absolute_url = re.compile("https?://[^/?#]", re.IGNORECASE).match
-_has_second_url = re.compile(r"(?<![\s,;])[\s,;]++(?:https?://|(?<=\s)/)", re.IGNORECASE).search
-_find_invalid_escape = re.compile("%(?![0-9A-Fa-f]{2}).{0,2}").search
-_find_invisible = re.compile(f"[{INVISIBLE}]").search
-_find_space = re.compile("[ \t]").search
-_find_control_character = re.compile("[\x00-\x08\x0a-\x1f\x7f]").search
+_has_second_url = re.compile(r"(?<=[^\s,;])[\s,;]++(?:https?://|(?<=\s)/)", re.IGNORECASE).search
 
 # Number of bytes to search for NUL.
 _SEARCHED = 1000
@@ -53,7 +52,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     findings = list[Finding]()
     if not groups and b"\0" in robots.content.data[:_SEARCHED]:
         return [make_finding(Code.NOT_TEXT, lines[0])]
-    is_markup = robots.starts_with_markup
+    is_markup = robots.content.data.lstrip()[:1] == b"<"
     if is_markup:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)
         effect = "this is a web page without a user-agent line, so everything is allowed"
@@ -85,82 +84,75 @@ def lint(robots: RobotsTxt) -> list[Finding]:
 
 def _check_line(line: Line) -> Iterator[Finding]:
     """Check a line."""
-    for flag in sorted(line.flags):
-        yield from _check_flag(flag, line)
-    if line.kind is LineKind.JUNK:
-        yield make_finding(Code.NO_RECORD, line, meant=_suggest_record(line))
+    for flag in sorted(line.flags - {Flag.UNKNOWN_KEY}):
+        yield from _check_name(line) if flag is Flag.INVALID_TOKEN else [_check_flag(flag, line)]
+    record = meant_record(line)
+    if record is not None:
+        key, value = record
+        problem = f"it is neither `{key}` nor another known key"
+        if value != line.value:
+            problem = "there is no colon (`:`) after the key"
+        meant = suggest_record(key, value)
+        yield make_finding(Code.ALMOST_A_KEY, line, problem=problem, meant=meant)
+    elif Flag.UNKNOWN_KEY in line.flags:
+        yield make_finding(Flag.UNKNOWN_KEY, line)
+    elif line.kind is LineKind.JUNK:
+        yield make_finding(Code.NO_RECORD, line)
     elif line.kind in RULES:
         yield from _check_pattern(line)
     elif line.kind is LineKind.RECORD:
         yield from _check_record(line)
     invisible = _find_invisible(line.value) if line.key in KEYS else None
-    if invisible is not None:
+    # At the start of a pattern or name, the character is the reason for another finding.
+    is_reason = (
+        invisible_start(line.value) and {Flag.NEVER_MATCHES, Flag.INVALID_TOKEN} & line.flags
+    )
+    if invisible is not None and not is_reason:
         value = without_ends(line.value)
         # Only a character at the end is certain to have no purpose.
         meant = "" if _find_invisible(value) else f"{spelled_key(line)}: {value}"
         character = f"U+{ord(invisible[0]):04X}"
-        yield make_finding(
-            Code.INVISIBLE_CHARACTER, line, invisible[0], character=character, meant=meant
-        )
+        yield make_finding(Code.INVISIBLE_CHARACTER, line, character=character, meant=meant)
 
 
-def _suggest_record(line: Line) -> str:
-    """Suggest a correction for a line that is not a record, such as `Disallow/a`."""
-    value = line.value.lstrip(f"{ascii_letters}-")  # everything after the first word
-    similar = similar_key(line.value.removesuffix(value).lower())
-    if similar is None or len(value.split()) != 1:
-        return ""
-    return f"{similar}: {value.strip()}"
-
-
-def _check_flag(flag: Flag, line: Line) -> Iterator[Finding]:
+def _check_flag(flag: Flag, line: Line) -> Finding:
     """Report a problem that was found when the line was parsed."""
-    if flag is Flag.UNKNOWN_KEY and (similar := similar_key(line.key)) is not None:
-        yield make_finding(Code.ALMOST_A_KEY, line, similar=similar)
-    elif flag is Flag.NEVER_MATCHES:
-        yield make_finding(flag, line, rule=suggest_rules(line, line.value))
-    elif flag is Flag.SPACE_IN_PATTERN:
-        rule = suggest_rules(line, line.value) or "`%20` instead of the space"
-        yield make_finding(flag, line, _found(_find_space, line.value), rule=rule)
-    elif flag is Flag.CONTROL_OCTET:
-        yield make_finding(flag, line, _found(_find_control_character, line.text))
-    elif flag is not Flag.INVALID_TOKEN:
-        yield make_finding(flag, line)
-    elif not names_nobody(line.value):  # otherwise, `check_names` reports it
-        yield _check_name(line)
+    key = spelled_key(line)
+    rule = suggest_rules(key, line.value)
+    if flag is Flag.SPACE_IN_PATTERN:
+        rule = rule or "`%20` instead of the space"
+    start = invisible_start(line.value)
+    instead = f", not with the invisible character {start}" if start else ""
+    meant = suggest_record(key, line.value)
+    return make_finding(flag, line, rule=rule, instead=instead, meant=meant)
 
 
-def _check_name(line: Line) -> Finding:
+def _check_name(line: Line) -> Iterator[Finding]:
     """Report a user-agent line whose value is not a product token."""
     names = names_in_list(line.value)
-    meant = suggest_names(line.value)
-    if len(names) > 1:
-        return make_finding(Code.SEVERAL_NAMES, line, token=names[0], meant=meant)
-    return make_finding(Flag.INVALID_TOKEN, line, effect=describe_name(line.value), meant=meant)
-
-
-def _found(find: Callable[[str], re.Match[str] | None], value: str) -> str:
-    """Return the first match in a value, or an empty string."""
-    match = find(value)
-    return match[0] if match else ""
+    effect, meant = describe_name(line.value), suggest_names(line.value)
+    code = Code.SEVERAL_NAMES if len(names) > 1 else Flag.INVALID_TOKEN
+    if not names_nobody(line.value):  # otherwise, `check_names` reports it
+        yield make_finding(code, line, token=names[0], effect=effect, meant=meant)
 
 
 def _check_pattern(line: Line) -> Iterator[Finding]:
     """Check a rule's pattern."""
     before, comment_sign, _ = line.text[:MAX_LINE].partition("#")
     if comment_sign and line.value and before[-1] not in BLANKS:  # `Disallow: /a#b`
-        yield make_finding(Code.CUT_BY_COMMENT, line, "#")
-    if "$" in line.value[:-1]:
-        yield make_finding(Code.DOLLAR_INSIDE, line, "$")
-    if escape := _found(_find_invalid_escape, line.value):
-        yield make_finding(Code.INVALID_ESCAPE, line, escape)
-    if Flag.NEVER_MATCHES in line.flags:  # `_check_flag` suggests rules
-        return
-    if is_regular_expression(line.value):
-        rule = suggest_rules(line, line.value)
+        yield make_finding(Code.CUT_BY_COMMENT, line)
+    for code in (Code.DOLLAR_INSIDE, Code.INVALID_ESCAPE):
+        if MARKS[code].search(line.value):
+            yield make_finding(code, line)
+    rule = suggest_rules(spelled_key(line), line.value)
+    if Flag.NEVER_MATCHES in line.flags:
+        pass  # `_check_flag` suggests rules
+    elif has_host_or_quote(line.value):
+        part = "host name" if line.value.startswith("//") else "quote"
+        yield make_finding(Code.HOST_OR_QUOTE, line, part=part, rule=rule)
+    elif is_regular_expression(line.value) or may_be_regular_expression(line.value):
+        rule = rule if is_regular_expression(line.value) else ""
         yield make_finding(Code.REGULAR_EXPRESSION, line, rule=rule)
-    elif may_be_regular_expression(line.value):
-        yield make_finding(Code.REGULAR_EXPRESSION, line, rule="")
 
 
 def _check_entire_file(lines: Sequence[Line]) -> Iterator[Finding]:
@@ -209,8 +201,12 @@ def _check_url(line: Line) -> Iterator[Finding]:
         effect = "ignored, because it has no URL"
         example = f"{spelled_key(line)}: https://www.example/{name}.xml"
         yield make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
-    elif not _is_absolute_url(line.value):
-        yield make_finding(Code.RELATIVE_URL, line, name=name)
+    elif not _is_absolute_url(line.value.lstrip(INVISIBLE)):
+        url = without_ends(line.value)
+        meant = f"the full URL, such as https://www.example/{name}.xml"
+        if _is_absolute_url(url):  # it is only quoted
+            meant = f"{spelled_key(line)}: {url}"
+        yield make_finding(Code.RELATIVE_URL, line, meant=meant)
 
 
 def _check_delay(line: Line) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ class Code(enum.StrEnum):
     DOLLAR_INSIDE = enum.auto()
     CUT_BY_COMMENT = enum.auto()
     REGULAR_EXPRESSION = enum.auto()
+    HOST_OR_QUOTE = enum.auto()
     INVALID_ESCAPE = enum.auto()
     INVISIBLE_CHARACTER = enum.auto()
     INVALID_VALUE = enum.auto()
@@ -80,13 +81,13 @@ _NO_GROUP = "because there is no user-agent line above it"
 _ERRORS: dict[Flag | Code, Text] = {
     Flag.OUTSIDE_GROUP: Text(f"ignored, {_NO_GROUP} (RFC 9309, 2.2.2)", _AGENT_ABOVE),
     Flag.NEVER_MATCHES: Text(
-        "it matches no URL, because every path starts with `/` (RFC 9309, 2.2.2)",
+        "it matches no URL, because every path starts with `/`{instead} (RFC 9309, 2.2.2)",
         "{rule}",
     ),
     Flag.TOO_LONG: Text(f"everything after byte {MAX_LINE:,} is ignored", ""),
     Code.ALMOST_A_KEY: Text(
-        "ignored, because it is neither `{similar}` nor another known key (RFC 9309, 2.2)",
-        "{similar}: {value}",
+        "ignored, because {problem} (RFC 9309, 2.2)",
+        "{meant}",
     ),
     Code.MARKUP: Text(
         "{effect}",
@@ -110,11 +111,11 @@ _ERRORS: dict[Flag | Code, Text] = {
 }
 _WARNINGS: dict[Flag | Code, Text] = {
     Flag.MISSPELT_KEY: Text(
-        "this crawler and many others read it as `{key}`, but some ignore it", "{key}: {value}"
+        "this crawler and many others read it as `{key}`, but some ignore it", "{meant}"
     ),
     Flag.NO_COLON: Text(
         "this crawler and some others accept the missing colon, but the rest ignore the line",
-        "{key}: {value}",
+        "{meant}",
     ),
     Flag.INVALID_TOKEN: Text("{effect}", "{meant}"),
     Flag.SPACE_IN_PATTERN: Text("the space is part of the pattern", "{rule}"),
@@ -128,7 +129,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
         " (RFC 9309, 2.3)",
         _AS_UTF8,
     ),
-    Code.NO_RECORD: Text("ignored, because it is not a `key: value` line", "{meant}"),
+    Code.NO_RECORD: Text("ignored, because it is not a `key: value` line", ""),
     Code.DOLLAR_INSIDE: Text(
         "the `$` is an ordinary character, because it is not at the end (RFC 9309, 2.2.3)",
         "`%24` instead, or no text after it",
@@ -141,6 +142,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
         "regular expressions are not supported, only `*` and a final `$` (RFC 9309, 2.2.3)",
         "{rule}",
     ),
+    Code.HOST_OR_QUOTE: Text("the {part} is part of the pattern", "{rule}"),
     Code.INVALID_ESCAPE: Text(
         "a `%` that is not followed by two hexadecimal digits is a literal `%`", "`%25` instead"
     ),
@@ -159,7 +161,7 @@ _WARNINGS: dict[Flag | Code, Text] = {
     Code.NOT_OBEYED: Text("{effect}", "{meant}"),
     Code.RELATIVE_URL: Text(
         "this crawler resolves it against the URL of the file, but many others ignore it",
-        "the full URL, such as https://www.example/{name}.xml",
+        "{meant}",
     ),
     Code.TWO_URLS: Text("it is read as a single URL", "one line for each URL"),
     Code.AGENTS_JOINED: Text(
@@ -235,10 +237,9 @@ ABOUT_KEYS = frozenset(
 OBSOLETE_NAMES = {"anthropic-ai": "ClaudeBot", "claude-web": "ClaudeBot"}
 #: The text for each code.
 TEXTS: dict[Flag | Code, Text] = {**_ERRORS, **_WARNINGS, **_NOTICES}
-
-
-def severity_of(code: Flag | Code) -> Severity:
-    """Return a code's severity."""
-    if code in _ERRORS:
-        return Severity.ERROR
-    return Severity.WARNING if code in _WARNINGS else Severity.NOTICE
+#: The severity of each code.
+SEVERITIES: dict[Flag | Code, Severity] = {
+    **dict.fromkeys(_ERRORS, Severity.ERROR),
+    **dict.fromkeys(_WARNINGS, Severity.WARNING),
+    **dict.fromkeys(_NOTICES, Severity.NOTICE),
+}

@@ -5,12 +5,17 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from scrapy_robots_rfc.core.agents import names_in_line
-from scrapy_robots_rfc.core.explanation import Flag, Group, Line
+from scrapy_robots_rfc.core.explanation import Group, Line
 from scrapy_robots_rfc.core.extensions import parse_delay
 from scrapy_robots_rfc.core.lines import RULES, LineKind
 from scrapy_robots_rfc.core.lint_codes import OBSOLETE_NAMES, Code
 from scrapy_robots_rfc.core.lint_findings import Finding, make_finding
-from scrapy_robots_rfc.core.lint_suggestions import names_nobody, similar_key, suggest_names
+from scrapy_robots_rfc.core.lint_suggestions import (
+    invisible_start,
+    meant_record,
+    names_nobody,
+    suggest_names,
+)
 from scrapy_robots_rfc.core.percent import parse_pattern, specificity, to_octets
 from scrapy_robots_rfc.core.preferences import POLICY_TOKENS
 
@@ -27,7 +32,8 @@ def check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Ite
     """
     # Token and full name -> the first group and user-agent line with them.
     first_with_name: dict[tuple[str, str], tuple[Group, Line]] = {}
-    for group in groups:
+    ends = [*(group.line - 1 for group in groups[1:]), len(lines)]
+    for group, end in zip(groups, ends, strict=False):
         agents = _agents_in(group, lines)
         names = {_names_in(line): line for line in reversed(agents)}
         repeated = next((name for name in reversed(names) if name in first_with_name), None)
@@ -39,7 +45,7 @@ def check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Ite
             yield make_finding(code, names[repeated], above=line.number)
         # In a repeated group, the rules of the earlier group apply. If a rule has a mistake in its
         # key, that is reported instead.
-        elif not (group.rules or _has_lost_rule(lines[group.line - 1 : group.last])):
+        elif not (group.rules or _has_lost_rule(lines[group.line - 1 : end])):
             yield make_finding(Code.NO_RULES, agents[0])
         for name, line in names.items():
             if any(name):  # otherwise, the line matches no crawler
@@ -48,8 +54,8 @@ def check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Ite
 
 def _has_lost_rule(lines: Sequence[Line]) -> bool:
     """Return whether a line is almost a rule, such as `Disallowed: /x`."""
-    unknown = (line.key for line in lines if Flag.UNKNOWN_KEY in line.flags)
-    return any(similar_key(key) in ("Allow", "Disallow") for key in unknown)
+    records = map(meant_record, lines)
+    return any(record and record[0] in ("Allow", "Disallow") for record in records)
 
 
 def check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
@@ -82,11 +88,14 @@ def check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Find
 
 def _check_nobody(agents: Sequence[Line]) -> Iterator[Finding]:
     """Check for user-agent lines in a group that do not match any crawler."""
-    effect = "it matches no crawler"
+    consequence = ""
     if all(names_nobody(line.value) for line in agents):
-        effect += ", so the rules below it never apply"
+        consequence = ", so the rules below it never apply"
     for line in agents:
         if names_nobody(line.value):
+            start = invisible_start(line.value)
+            reason = f", because it starts with the invisible character {start}" if start else ""
+            effect = f"it matches no crawler{reason}{consequence}"
             meant = suggest_names(line.value)
             yield make_finding(Code.NAMES_NOBODY, line, effect=effect, meant=meant)
 

@@ -2,9 +2,14 @@
 
 from collections.abc import Iterator
 
-from scrapy_robots_rfc.core.explanation import Explanation, Flag, Line, lines_of
+from scrapy_robots_rfc.core.explanation import Explanation, Line, groups_of, lines_of
 from scrapy_robots_rfc.core.lines import KEYS, RULES, LineKind
-from scrapy_robots_rfc.core.lint_suggestions import similar_key, suggest_path
+from scrapy_robots_rfc.core.lint_suggestions import (
+    meant_record,
+    suggest_names,
+    suggest_path,
+    without_ends,
+)
 from scrapy_robots_rfc.core.percent import parse_pattern, request_target, to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 
@@ -12,29 +17,49 @@ from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 def near_misses(
     robots: RobotsTxt, explanation: Explanation, url: str, kind: LineKind
 ) -> Iterator[tuple[Line, str]]:
-    """Yield each line that was probably meant to be a rule for a URL, and why it is not.
+    """Yield each line that was probably meant to decide about a URL, and why it does not.
 
     :param explanation: the explanation of the decision for the URL.
     :param kind: the kind of rule to look for.
     """
-    matching = {rule.line for rule in explanation.matches}
+    host = url.partition("://")[2].partition("/")[0].lower()
     target = request_target(url)
+    matching = {rule.line for rule in explanation.matches}
+    own_groups = {group.line for group in explanation.groups}
+    # First line of each group -> whether it has a rule that would decide.
+    decides = {
+        group.line: any(
+            rule.kind.name == kind.name and _matches(rule.pattern, target) for rule in group.rules
+        )
+        for group in groups_of(robots)
+    }
+    start = 0  # the first line of the current group
     for line in lines_of(robots):
-        is_in_group = any(group.line <= line.number <= group.last for group in explanation.groups)
-        if is_in_group and line.number not in matching and line.value:
-            problem = _problem(line, target, kind)
-            if problem is not None:
-                yield line, problem
+        start = line.number if line.number in decides else start
+        problem = None
+        if start in own_groups and line.number not in matching:
+            problem = _problem(line, host, target, kind)
+        elif decides.get(start) and line.kind is LineKind.USER_AGENT:
+            meant = suggest_names(line.value).lower()
+            names = (n for n in explanation.crawler_tokens if f"user-agent: {n.lower()}" == meant)
+            problem = next((f"{name} was probably meant" for name in names), None)
+        if problem is not None:
+            yield line, problem
 
 
-def _problem(line: Line, target: str, kind: LineKind) -> str | None:
+def _problem(line: Line, host: str, target: str, kind: LineKind) -> str | None:
     """Return why a line does not match a URL that it was probably meant for, if it was."""
-    if Flag.UNKNOWN_KEY in line.flags:
-        is_meant = KEYS.get((similar_key(line.key) or "").lower()) is kind
-        return "the key is unknown" if is_meant and _matches(line.value, target) else None
-    if line.kind not in RULES or line.kind is not kind:
+    record = meant_record(line)
+    if record is not None:
+        key, value = record
+        is_meant = KEYS.get(key.lower()) is kind and _matches(suggest_path(value), target)
+        return "the key is unknown" if is_meant else None
+    if line.kind is not kind or line.kind not in RULES:
         return None
-    path = suggest_path(line.value)
+    # A pattern with the host of the URL: `www.example/a`, `//www.example/a`.
+    path = without_ends(line.value).lstrip("/")
+    has_host = host and path.lower().startswith(f"{host}/")
+    path = suggest_path(path[len(host) :] if has_host else line.value)
     if path not in ("", line.value) and _matches(path, target):
         return f"{path} was probably meant"
     if _matches(line.value.lower(), target.lower()):
@@ -45,4 +70,4 @@ def _problem(line: Line, target: str, kind: LineKind) -> str | None:
 
 
 def _matches(pattern: str, target: str) -> bool:
-    return parse_pattern(to_octets(pattern)).matches(target)
+    return pattern != "" and parse_pattern(to_octets(pattern)).matches(target)

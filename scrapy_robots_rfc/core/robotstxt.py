@@ -6,7 +6,7 @@ Creating a `RobotsTxt` is cheap. A group's rules are parsed when they are first 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Self
 
@@ -37,9 +37,6 @@ from scrapy_robots_rfc.core.text import printable, shorten
 # Maximum number of crawlers and groups to cache per file, so that a crawl that rotates its
 # User-Agent does not run out of memory. An `lru_cache` for each file would use more memory.
 _MAX_CACHED = 64
-
-# The start of an HTML or XML page: ` <html>`.
-_starts_with_markup = re.compile(rb"\s*<").match
 
 # Bytes and kinds of lines to show in `repr`.
 _MAX_SHOWN = 1000
@@ -80,8 +77,6 @@ class RobotsTxt:
             raise TypeError(f"the file must be bytes or str, not {type(body).__name__}")
         #: The content of the file, up to the limit.
         self.content: Content = content_of(body, max_size)
-        # These are computed lazily.
-        self._agents: list[AgentLine] | None = None
         # The rules for a crawler's tokens, and the index for a group. Different tokens may select
         # the same group, whose index is built only once.
         self._rules: dict[str | Sequence[str], Ruleset] = {}
@@ -142,7 +137,7 @@ class RobotsTxt:
         data = self.content.data
         sections: tuple[Section, ...] = ()
         if group_key is not None:
-            sections = tuple(sections_for(data, self._agent_lines(), group_key))
+            sections = tuple(sections_for(data, self._agents, group_key))
         for table in (self._rules, self._indexes):
             if len(table) >= _MAX_CACHED:
                 table.clear()
@@ -164,24 +159,16 @@ class RobotsTxt:
         return (ANY, ANY_KEY) if self._has_group(ANY_KEY) else None
 
     def _has_group(self, key: GroupKey) -> bool:
-        agents = self._agent_lines()
-        return key.text in (agent.name if key.whole else agent.token for agent in agents)
+        return key.text in (agent.name if key.whole else agent.token for agent in self._agents)
 
-    def _agent_lines(self) -> list[AgentLine]:
-        """Find the file's user-agent lines, unless they are cached."""
-        if self._agents is None:
-            self._agents = agent_lines(self.content.data)
-        return self._agents
-
-    @property
-    def starts_with_markup(self) -> bool:
-        """True if the file starts like HTML or XML."""
-        return _starts_with_markup(self.content.data) is not None
+    @cached_property
+    def _agents(self) -> list[AgentLine]:
+        return agent_lines(self.content.data)
 
     @property
     def is_page(self) -> bool:
         """True if this is a web page rather than a robots.txt file, so everything is allowed."""
-        return self.starts_with_markup and not self._agent_lines()
+        return self.content.data.lstrip()[:1] == b"<" and not self._agents
 
     def contains_any(self, record_keys: Iterable[str]) -> bool:
         """Return whether the file contains any of the keys. This is faster than parsing groups."""
@@ -214,15 +201,11 @@ class RobotsTxt:
         # A policy token stands for a use instead of a crawler.
         for token, label in use.POLICY_TOKENS.items():
             decision = self.decide(url, (token,))
-            if decision.token != token:  # the file has no group for this use
-                continue
-            source = f"User-agent: {token}"
-            line = None
-            if decision.rule is not None:  # otherwise, the use is allowed because no rule matches
-                source += f", {decision.rule}"
-                line = decision.rule.line
-            preference = use.Preference(decision.allowed, line, source)
-            preferences = use.combined(preferences, {label: preference})
+            if decision.token == token:  # the file has a group for this use
+                rule = decision.rule  # if it is `None`, the use is allowed
+                source = f"User-agent: {token}, {rule}".removesuffix(", None")
+                preference = use.Preference(decision.allowed, rule and rule.line, source)
+                preferences = use.combined(preferences, {label: preference})
         return preferences
 
     def _preferences_for(
@@ -232,7 +215,7 @@ class RobotsTxt:
         index = self._rules_for(tokens).index
         if index.preferences is None:
             data = self.content.data
-            agents = self._agent_lines()
+            agents = self._agents
             # Every line is preceded by a newline, so the section above the first user-agent line
             # ends one byte before it.
             end = agents[0].start - 1 if agents else len(data)

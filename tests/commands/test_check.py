@@ -160,10 +160,13 @@ def test_several_urls_and_agents_are_a_table(robots: Callable[..., Done], given:
         ("Disallow: private/", "/private/x", "/private/ was probably meant"),
         ("Disallow: https://a.example/private/", "/private/x", "/private/ was probably meant"),
         ("Disallow: \u201c/private/\u201d", "/private/x", "/private/ was probably meant"),
+        ("Disallow: a.example/private/", "/private/x", "/private/ was probably meant"),
+        ("Disallow: //A.example/private/", "/private/x", "/private/ was probably meant"),
         ("Disallow: /private/.*", "/private/x", "/private/ was probably meant"),
         ("Disallow: /Private/", "/private/x", "upper and lower case differ"),
         ("Disallow: /private/", "/private", "the URL does not end with a slash"),
         ("Disallowed: /private/", "/private/x", "the key is unknown"),
+        ("Disallow\uff1a/private/", "/private/x", "the key is unknown"),
     ],
 )
 def test_rule_that_was_probably_meant(
@@ -180,6 +183,20 @@ def test_rule_that_was_probably_meant(
     # This rule would have decided the same.
     allow = file.replace("Disallow", "Allow").replace("Allowed", "Alloww")
     assert "near" not in robots("check", SITE + target, "--robots", "-", stdin=allow).out
+
+
+@pytest.mark.parametrize("name", ['"zoo"', "\u201czoo\u201d", "\u00a0Zoo"])
+def test_agent_that_was_probably_meant(robots: Callable[..., Done], name: str) -> None:
+    """A user-agent line with quotes is named if its rules would decide otherwise."""
+    file = f"User-agent: {name}\nDisallow: /a\n"
+    near = f"line 1: User-agent: {name} does not match: zoo was probably meant"
+    for paths, agents in (("/a",), ("zoo",)), (("/a", "/b"), ("zoo", "foobot")):
+        urls = [f"{SITE}{path}" for path in paths]
+        options = [option for agent in agents for option in ("--agent", agent)]
+        done = robots("check", *urls, *options, "--robots", "-", stdin=file)
+        named = f"{SITE}/a: " * (len(urls) > 1)
+        found = [line for line in done.lines if "  near" in line]
+        assert found == [f"  near       {named}{near}".replace("\xa0", "\\xa0")]
 
 
 def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
