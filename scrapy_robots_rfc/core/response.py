@@ -7,9 +7,9 @@ from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 
-# Statuses below 500 that do not say whether there is a file: it may be unchanged, a proxy requires
-# credentials, or there were too many requests.
-_UNKNOWN = (304, 407, 429)
+# Statuses below 500 that do not say whether there is a file: a proxy requires credentials, or there
+# were too many requests.
+_UNKNOWN = (407, 429)
 
 
 class _WithoutFile(RobotsTxt):
@@ -37,6 +37,7 @@ def robots_from_response(
 
     After 2xx, that is the file. After 3xx and 4xx, everything is allowed, except that 429 says
     nothing about the file (RFC 9309, 2.3.1.3). After anything else, nothing is allowed (2.3.1.4).
+    After 304 to a conditional request, use the copy instead of this function.
 
     :param status: the status of the last response, after up to five redirects, or `None` if there
         was no response.
