@@ -8,7 +8,6 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import RobotsDisallowed
 from tests.support.crawling import Serial, crawl
 from tests.support.ftp_site import PASSWORD, USER, ftp_site, scripted, talker
 from tests.support.site import PAGE, Reply, Site
@@ -28,19 +27,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def why(outcome: int | BaseException) -> str:
-    """Return why a page was dropped."""
-    assert isinstance(outcome, RobotsDisallowed)
-    return outcome.why
-
-
 @ensureDeferred
 async def test_ftp_pages_are_judged_by_the_robots_txt_of_their_server(folder: Path) -> None:
     """2.3: the file is at ftp://authority/robots.txt; it is fetched once, and its rules count."""
     with ftp_site(folder) as site:
         done = await crawl([site.url("/open"), site.url("/closed")])
         assert done.outcomes[site.url("/open")] == 200
-        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+        assert done.dropped(site.url("/closed")).why == "robots.txt line 2: Disallow: /closed"
         assert sorted(site.retrieved) == ["/open", "/robots.txt"]
     assert (done.stat("request_count"), done.stat("response_status_count/200")) == (1, 1)
 
@@ -60,9 +53,8 @@ async def test_server_that_refuses_the_login(folder: Path) -> None:
     """Any other reply means unreachable (2.3.1.4), and is the reason."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
-        assert "robots.txt unreachable: the FTP server answered 530 " in why(
-            done.outcomes[site.url("/open")]
-        )
+        why = done.dropped(site.url("/open")).why
+        assert why.startswith("robots.txt unreachable: the FTP server answered 530 ")
         assert site.retrieved == []
 
 
@@ -76,7 +68,7 @@ async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_
             [Request(site.url("/open"), meta=meta), Request(site.url("/closed"), meta=ACCOUNT)]
         )
         assert done.outcomes[site.url("/open")] == 200
-        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+        assert done.dropped(site.url("/closed")).why == "robots.txt line 2: Disallow: /closed"
     assert local.read_bytes() == b"open"
 
 
@@ -87,22 +79,14 @@ async def test_a_login_that_fails_closes_its_own_route_only(
 ) -> None:
     """Pages with a working account are judged by the file, even if another account failed."""
     with ftp_site(folder, anonymous=False) as site:
-        pages = [Request(site.url("/1"), meta=wrong), Request(site.url("/2"), meta=wrong)]
-        pages = [
-            *pages,
-            Request(site.url("/open"), meta=ACCOUNT),
-            Request(site.url("/closed"), meta=ACCOUNT),
-        ]
+        metas = {"/1": wrong, "/2": wrong, "/open": ACCOUNT, "/closed": ACCOUNT}
+        pages = [Request(site.url(path), meta=meta) for path, meta in metas.items()]
         done = await crawl(pages, spider=Serial)
         assert done.outcomes[site.url("/open")] == 200
-        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
-        assert "the FTP server answered 530 " in why(done.outcomes[site.url("/1")])
+        assert done.dropped(site.url("/closed")).why == "robots.txt line 2: Disallow: /closed"
+        assert "the FTP server answered 530 " in done.dropped(site.url("/1")).why
         logins = [command for command in site.commands if command.startswith("USER")]
-        assert logins == [
-            f"USER {wrong.get('ftp_user', 'anonymous')}",
-            f"USER {USER}",
-            f"USER {USER}",
-        ]
+        assert logins == [f"USER {wrong.get('ftp_user', 'anonymous')}", *[f"USER {USER}"] * 2]
 
 
 @pytest.mark.parametrize(("user", "sent"), [(None, "anonymous"), (5, "5")])
@@ -113,7 +97,7 @@ async def test_a_user_that_is_no_text(folder: Path, user: object, sent: str) -> 
         done = await crawl(
             [Request(site.url("/closed"), meta={"ftp_user": user, "ftp_password": 7})]
         )
-        assert "robots.txt " in why(done.outcomes[site.url("/closed")])
+        assert "robots.txt " in done.dropped(site.url("/closed")).why
         assert site.commands[:2] == [f"USER {sent}", "PASS 7"]
     assert done.stat("result/local") == 0
 
@@ -126,7 +110,7 @@ async def test_a_long_file_is_cut_off(folder: Path) -> None:
     with ftp_site(folder) as site:
         done = await crawl([site.url("/open"), site.url("/closed")])
         assert done.outcomes[site.url("/open")] == 200
-        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+        assert done.dropped(site.url("/closed")).why == "robots.txt line 2: Disallow: /closed"
         assert site.left.wait(20)
     assert done.stat("truncated") == 1
 
@@ -136,7 +120,7 @@ async def test_endless_reply() -> None:
     """A server whose reply does not end is disconnected, and unreachable."""
     with talker(b"220-\r\n", b"220-still greeting\r\n" * 1000) as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 20})
-        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
+        assert done.dropped(f"{address}/open").why == "robots.txt unreachable: connection reset"
 
 
 @ensureDeferred
@@ -144,7 +128,7 @@ async def test_silent_server() -> None:
     """The pages of a silent server wait until ROBOTS_TIMEOUT."""
     with talker(b"220 welcome\r\n") as address:
         done = await crawl([f"{address}/open"], {"ROBOTS_TIMEOUT": 0.3})
-        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: no answer in 0.3 s"
+        assert done.dropped(f"{address}/open").why == "robots.txt unreachable: no answer in 0.3 s"
 
 
 @pytest.mark.parametrize(
@@ -157,52 +141,32 @@ async def test_a_page_is_judged_by_the_path_that_the_server_gets(folder: Path, t
     (folder / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /closed/\nDisallow: /*.txt$\n")
     with ftp_site(folder) as site:
         done = await crawl([site.url(target)])
-        assert "robots.txt line " in why(done.outcomes[site.url(target)])
+        assert "robots.txt line " in done.dropped(site.url(target)).why
         assert site.retrieved == ["/robots.txt"]
 
 
-@ensureDeferred
-async def test_reset_data_connection() -> None:
-    """A data connection that is reset means unreachable (2.3.1.4)."""
-    with scripted({}, b"User-agent: *\n" * 30_000, reset=True) as address:
-        done = await crawl([f"{address}/open"])
-        assert why(done.outcomes[f"{address}/open"]) == "robots.txt unreachable: connection reset"
+FULL = b"User-agent: *\n" * 30_000
 
 
 @pytest.mark.parametrize(
-    ("reply", "sent"),
+    ("replies", "sent", "cause"),
     [
-        (b"150 here it comes\r\n550 read error", b""),
-        (b"550 read error", b"User-agent: *\n" * 30_000),
+        ({}, FULL, "connection reset"),
+        ({"PASV": b"227 here (127,0,0,1,0,9)"}, b"", "connection refused"),
+        ({"PASV": b"502 no passive mode"}, b"", "the FTP server answered 502 no passive mode"),
+        ({"RETR": b"600 what"}, b"", "the FTP server answered 600 what"),
+        # 550 means "no such file" only before the transfer begins (RFC 959, 5.4).
+        ({"RETR": b"150 yes\r\n550 read error"}, b"", "the FTP server answered 550 read error"),
+        ({"RETR": b"550 read error"}, FULL, "the FTP server answered 550 read error"),
     ],
 )
 @ensureDeferred
-async def test_a_transfer_that_fails_is_no_missing_file(reply: bytes, sent: bytes) -> None:
-    """550 means "no such file" only before the transfer begins (RFC 959, 5.4)."""
-    with scripted({"RETR": reply}, sent) as address:
+async def test_a_transfer_that_fails(replies: dict[str, bytes], sent: bytes, cause: str) -> None:
+    """A transfer that fails means unreachable (2.3.1.4), and the reason says in words why."""
+    with scripted(replies, sent, reset=not replies) as address:
         done = await crawl([f"{address}/open"])
-        assert (
-            why(done.outcomes[f"{address}/open"])
-            == "robots.txt unreachable: the FTP server answered 550 read error"
-        )
-
-
-@pytest.mark.parametrize(
-    ("replies", "cause"),
-    [
-        ({"PASV": b"227 here (127,0,0,1,0,9)"}, "connection refused"),
-        ({"PASV": b"502 no passive mode"}, "the FTP server answered 502 no passive mode"),
-        ({"RETR": b"600 what"}, "the FTP server answered 600 what"),
-    ],
-)
-@ensureDeferred
-async def test_the_cause_of_a_transfer_that_cannot_begin(
-    replies: dict[str, bytes], cause: str
-) -> None:
-    """The reason says in words what failed."""
-    with scripted(replies) as address:
-        done = await crawl([f"{address}/open"])
-        assert why(done.outcomes[f"{address}/open"]) == f"robots.txt unreachable: {cause}"
+        why = done.dropped(f"{address}/open").why
+        assert why == f"robots.txt unreachable: {cause}"
 
 
 @ensureDeferred
@@ -236,7 +200,7 @@ async def test_a_proxy_of_the_environment_is_not_the_cause(
     monkeypatch.setenv("ftp_proxy", "http://127.0.0.1:9")
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/open")])
-        assert "through proxy" not in why(done.outcomes[site.url("/open")])
+        assert "through proxy" not in done.dropped(site.url("/open")).why
 
 
 @ensureDeferred
@@ -254,4 +218,4 @@ async def test_the_account_of_the_settings_is_used(folder: Path) -> None:
     """FTP_USER and FTP_PASSWORD are used for pages without an account."""
     with ftp_site(folder, anonymous=False) as site:
         done = await crawl([site.url("/closed")], {"FTP_USER": USER, "FTP_PASSWORD": PASSWORD})
-        assert why(done.outcomes[site.url("/closed")]) == "robots.txt line 2: Disallow: /closed"
+        assert done.dropped(site.url("/closed")).why == "robots.txt line 2: Disallow: /closed"

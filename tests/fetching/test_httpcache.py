@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 RULES = "User-agent: *\nDisallow: /x\n"
 RFC2616 = {"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}
-DATED = (("Cache-Control", "max-age=3600"), ("Last-Modified", "Sat, 01 Nov 2025 00:00:00 GMT"))
-STORAGES = ("FilesystemCacheStorage", "DbmCacheStorage")
 
 
 class Cached:
@@ -63,7 +61,7 @@ def cached(site: Site, tmp_path: Path) -> Cached:
     return Cached(site, tmp_path / "httpcache")
 
 
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("storage", ["FilesystemCacheStorage", "DbmCacheStorage"])
 @ensureDeferred
 async def test_replay_needs_no_robots_txt(
     cached: Cached, storage: str, caplog: pytest.LogCaptureFixture

@@ -14,7 +14,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsService
+from scrapy_robots_rfc import Reason, RobotsService
 from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.overrides import Overrides
@@ -23,7 +23,7 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import crawl, make_crawler, records
+from tests.support.crawling import crawl, listening, make_crawler, records
 from tests.support.service_crawls import run
 from tests.support.site import Site, redirect, robots
 from tests.support.stores import ONE_STORE, OneStore
@@ -32,7 +32,6 @@ from tests.support.timed_site import DELAY, gaps, urls
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scrapy.crawler import Crawler
 
 RULES = "User-agent: *\nDisallow: /private\n"
 CLOSED = "User-agent: *\nDisallow: /\n"
@@ -93,11 +92,8 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
 
     async def script(service: RobotsService) -> None:
         known = await service.robots(site.url("/x"))
-        assert (known.outcome, known.exempt, known.robots) == (
-            Outcome.UNAVAILABLE,
-            "127.0.0.1",
-            None,
-        )
+        assert (known.outcome, known.robots) == (Outcome.UNAVAILABLE, None)
+        assert known.exempt == "127.0.0.1"
         decision = known.decide(site.url("/x"))
         assert (decision.allowed, decision.reason) == (True, Reason.EXEMPT)
         assert known.why(decision) == "exempt: `127.0.0.1` of ROBOTS_EXEMPT"
@@ -116,7 +112,7 @@ async def test_redirect_to_an_exempt_site(site: Site, other: Site) -> None:
     result = await crawl(
         [site.url("/private"), other.url("/private")], {"ROBOTS_EXEMPT": [other.url("")]}
     )
-    assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+    assert result.verdicts(site.url("/private")) == ["rule"]
     assert sorted(other.targets) == ["/private", "/robots.txt"]
 
 
@@ -139,29 +135,15 @@ async def test_local_file_decides(
     site.replies["/robots.txt"] = other.replies["/robots.txt"] = robots(RULES)
     pages = [site.url("/local/x"), site.url("/private"), other.url("/local"), other.url("/private")]
     result = await crawl(pages, {"ROBOTS_OVERRIDES": {site.url(""): local}})
-    error = result.outcomes[pages[0]]
-    assert isinstance(error, RobotsDisallowed)
-    assert str(error) == f"Forbidden by robots.txt (local file {local} line 3: Disallow: /local)"
-    decision = error.decision
-    assert (decision.reason, decision.override, decision.origin) == (
-        Reason.RULE,
-        str(local),
-        site.url(""),
-    )
-    own = result.outcomes[pages[3]]
-    assert isinstance(own, RobotsDisallowed)
-    assert own.decision.override is None
+    error, why = result.dropped(pages[0]), f"local file {local} line 3: Disallow: /local"
+    assert str(error) == f"Forbidden by robots.txt ({why})"
+    assert (error.decision.override, error.decision.origin) == (str(local), site.url(""))
+    assert result.dropped(pages[3]).decision.override is None
     assert (site.targets, other.pages) == (["/private"], ["/local"])
-    assert (result.stat("overridden"), result.stat("allowed"), result.stat("forbidden/rule")) == (
-        2,
-        2,
-        2,
-    )
+    counted = ("overridden", "allowed", "forbidden/rule")
+    assert [result.stat(key) for key in counted] == [2, 2, 2]
     lines = records(caplog, logging.DEBUG)
-    assert (
-        f"Forbidden by robots.txt: <GET {pages[0]}> (local file {local} line 3: Disallow: /local)"
-        in lines
-    )
+    assert f"Forbidden by robots.txt: <GET {pages[0]}> ({why})" in lines
     assert f"ROBOTS_OVERRIDES: using local files: {local} for {site.url('')}" in lines
 
 
@@ -174,28 +156,19 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
     async def script(service: RobotsService) -> None:
         local.unlink()  # noqa: ASYNC240 - a file of the test's own
         known = await service.robots(site.url("/x"))
-        assert (known.outcome, known.override, known.status) == (
-            Outcome.SUCCESSFUL,
-            str(local),
-            None,
-        )
-        assert known.decide(site.url("/local")).override == str(local)
-        assert (
-            known.why(known.decide(site.url("/x")))
-            == f"local file {local}: no rule of the group `*` matches"
-        )
+        assert (known.outcome, known.status) == (Outcome.SUCCESSFUL, None)
+        assert known.override == known.decide(site.url("/local")).override == str(local)
+        why = known.why(known.decide(site.url("/x")))
+        assert why == f"local file {local}: no rule of the group `*` matches"
         assert service.cached(known.origin) is known
         assert known.fetched == -math.inf  # no page waits after a fetch that never was
 
-    def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(lambda: sent.append(1), robots_fetched, weak=False)
-
     settings = {**ONE_STORE, "ROBOTS_OVERRIDES": json.dumps({site.url(""): str(local)})}
-    result = await run(
-        script, settings, requests=[site.url("/local"), site.url("/x")], prepare=prepare
-    )
+    pages = [site.url("/local"), site.url("/x")]
+    heard = listening(lambda: sent.append(1), robots_fetched)
+    result = await run(script, settings, requests=pages, prepare=heard)
+    assert result.verdicts(*pages) == ["rule", 200]
     assert site.targets == ["/x"]
-    assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
     assert sent == []
     assert list(OneStore.store.keys()) == []
     assert "robotstxt/cache/hits" not in result.stats
@@ -226,11 +199,7 @@ async def test_which_exception_goes_first(site: Site, local: Path) -> None:
     pages = [free, Request(site.url("/local"))]
     result = await crawl(pages, settings)
     assert site.targets == ["/local/free"]
-    assert (result.stat("exempted"), result.stat("forbidden"), result.stat("overridden")) == (
-        1,
-        1,
-        1,
-    )
+    assert [result.stat(key) for key in ("exempted", "forbidden", "overridden")] == [1, 1, 1]
     result = await crawl(pages, {**settings, **DRY})
     assert sorted(site.targets) == ["/local", "/local/free", "/local/free"]
     assert (result.stat("forbidden"), result.stat("dry_run")) == (1, 1)
@@ -244,8 +213,7 @@ async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
         [site.url("/local"), site.url("/x")],
         {**settings, "ROBOTS_OVERRIDES": {site.url(""): str(local)}},
     )
-    error = result.outcomes[site.url("/local")]
-    assert isinstance(error, RobotsDisallowed)
+    error = result.dropped(site.url("/local"))
     assert (error.decision.reason, error.decision.override) == (Reason.PARSER, str(local))
     assert error.why == f"local file {local}: ROBOTSTXT_PARSER decided"
     assert site.targets == ["/x"]
@@ -293,7 +261,7 @@ async def test_longest_local_file_counts_to_its_end(site: Site, tmp_path: Path) 
     rule = b"\nUser-agent: *\nDisallow: /local"
     path.write_bytes(b"#" * (512_000 - len(rule)) + rule)
     result = await crawl([site.url("/local")], {"ROBOTS_OVERRIDES": {site.url(""): str(path)}})
-    assert isinstance(result.outcomes[site.url("/local")], RobotsDisallowed)
+    assert result.verdicts() == ["rule"]
 
 
 def values() -> int:

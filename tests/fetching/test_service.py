@@ -1,8 +1,9 @@
-"""Memory and freshness of the service in real crawls, on a clock that the test sets."""
+"""The service in real crawls: its results, its memory, and the proxies of its requests."""
 
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import DeferredList
 
 from scrapy_robots_rfc import Reason, RobotsService, RobotsTxt, robots_service
+from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.routes import proxy_of
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import Pages, crawl
@@ -29,25 +32,18 @@ FORBID = robots("User-agent: *\nDisallow: /x\n")
 
 
 @ensureDeferred
-async def test_waiting_request_never_loses_its_entry(site: Site) -> None:
+async def test_waiting_request_never_loses_its_entry() -> None:
     """With more origins than the memory holds, each waiter gets its own verdict."""
-    sites = [Site({"/robots.txt": FORBID}).__enter__() for _ in range(4)]
-    try:
+    with ExitStack() as stack:
+        sites = [stack.enter_context(Site({"/robots.txt": FORBID})) for _ in range(4)] * 3
 
         async def script(service: RobotsService) -> None:
-            known: list[OriginPolicy] = await gather(
-                *(service.robots(s.url("/x")) for s in sites for _ in range(3))
-            )
-            assert [str(robots.origin) for robots in known] == [
-                s.url("") for s in sites for _ in range(3)
-            ]
+            known: list[OriginPolicy] = await gather(*(service.robots(s.url("/x")) for s in sites))
+            assert [str(robots.origin) for robots in known] == [s.url("") for s in sites]
             assert not any(robots.decide(f"{robots.origin}/x").allowed for robots in known)
 
         await run(script, {"ROBOTS_CACHE_SIZE": 1})
-        assert [s.fetches for s in sites] == [1, 1, 1, 1]
-    finally:
-        for s in sites:
-            s.__exit__(None, None, None)
+        assert [s.fetches for s in sites[:4]] == [1, 1, 1, 1]
 
 
 @pytest.mark.reactor
@@ -244,3 +240,70 @@ async def test_internal_error_is_a_local_failure(
     logged = [record.getMessage() for record in caplog.records if record.exc_info]
     assert len(logged) == 1
     assert "report it" in logged[0]
+
+
+# Proxies.
+
+SAME = "http://p.example:3128"
+OTHER = b"Basic b3RoZXI6c2VjcmV0"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "name"),
+    [
+        ("http://user:pass@p.example:3128", "http://p.example:3128"),
+        ("http://p@ss:w@rd@p.example", "http://p.example"),
+        ("user:pass@p.example", "p.example"),
+        ("socks5://p.example", "socks5://p.example"),
+    ],
+)
+def test_name_of_a_proxy(proxy: str, name: str) -> None:
+    """The name of a proxy has no credentials."""
+    assert proxy_of(Request("http://a.example/", meta={"proxy": proxy})) == name
+
+
+@pytest.mark.parametrize(
+    ("environment", "meta", "credentials", "taken"),
+    [
+        (SAME, {"proxy": SAME}, None, {}),
+        (SAME, {"proxy": SAME}, OTHER, {"proxy": SAME}),
+        (SAME, {"proxy": "http://q.example"}, None, {"proxy": "http://q.example"}),
+        (SAME, {"proxy": None}, None, {"proxy": None}),
+        (SAME, {}, None, {}),
+        ("", {"proxy": None}, None, {"proxy": None}),
+    ],
+    ids=[
+        "of-the-environment",
+        "with-another-account",
+        "another",
+        "none",
+        "not-chosen-yet",
+        "none-of-none",
+    ],
+)
+@ensureDeferred
+async def test_proxy_of_a_page(
+    environment: str,
+    meta: dict[str, Any],
+    credentials: bytes | None,
+    taken: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A robots.txt request has the proxy of its page, or none like its page.
+
+    The proxy of the environment is chosen for each redirect by its scheme.
+    """
+    monkeypatch.setenv("http_proxy", environment)
+    monkeypatch.setenv("no_proxy", "")
+    page = Request("http://a.example/", meta=meta)
+    if credentials is not None:
+        page.headers[b"Proxy-Authorization"] = credentials
+    found: list[Request] = []
+
+    async def script(service: RobotsService) -> None:
+        fetch = PendingFetch(Origin("http", "a.example", 80), source=page)
+        found.append(service.download.request("http://a.example/robots.txt", fetch, None))
+
+    await run(script)
+    assert {key: value for key, value in found[0].meta.items() if key == "proxy"} == taken
+    assert found[0].headers.get(b"Proxy-Authorization") == credentials

@@ -13,7 +13,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import signals
 from scrapy.exceptions import StopDownload
 
-from tests.support.crawling import crawl, records, short
+from tests.support.crawling import crawl, listening, records
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ async def test_an_error_in_our_handling_of_a_signal(
 
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n")
     monkeypatch.setattr("scrapy_robots_rfc.middleware.user_agent.UserAgents.check_header", fail)
-    result = await crawl(
-        [site.url("/x")], prepare=lambda crawler: crawler.signals.connect(stop, stops, weak=False)
-    )
-    assert short(result.outcomes[site.url("/x")]) == "rule"
+    result = await crawl([site.url("/x")], prepare=listening(stop, stops))
+    assert result.verdicts() == ["rule"]
     assert records(caplog, logging.ERROR) == [
         f"Cannot handle a signal for <GET {site.url('/robots.txt')}>; the crawl continues"
     ]
@@ -74,7 +72,7 @@ async def test_another_component_that_wraps_the_signals(site: Site, other: Site)
 
     pages = [site.url("/a"), other.url("/a"), site.url("/x"), other.url("/x")]
     result = await crawl(pages, {"CONCURRENT_REQUESTS": 1}, prepare=wrap)
-    assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule", "rule"]
+    assert result.verdicts(*pages) == [200, 200, "rule", "rule"]
     assert seen.count(signals.response_received) == 4
 
 
@@ -107,7 +105,7 @@ async def test_limit_by_decoded_bytes(site: Site, body: bytes, page: str, expect
     """The limit counts decoded bytes (2.5); a coding that ends before it is unreachable."""
     site.replies["/robots.txt"] = Reply(body=body, headers=CODED)
     result = await crawl([site.url(page)])
-    assert short(result.outcomes[site.url(page)]) == expected
+    assert result.verdicts() == [expected]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records, short
+from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records
 from tests.support.site import Reply, robots
-from tests.support.waiting import FEW, Faithful, snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from scrapy.crawler import Crawler
@@ -31,35 +30,6 @@ KEPT = (
 )
 
 
-@ensureDeferred
-async def test_on_disk(site: Site, tmp_path: Path) -> None:
-    """With JOBDIR, requests wait on disk, and do not change."""
-    gate = threading.Event()
-    site.replies["/robots.txt"] = robots(FEW, gate=gate)
-    urls = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
-    result = await crawl(urls, {"JOBDIR": str(tmp_path)}, spider=Faithful, gate=gate)
-    assert result.stats["scheduler/enqueued/disk"] == 4
-    assert "scheduler/unserializable" not in result.stats
-    sent = {
-        request.url: before for request, before in reversed(result.spider.sent)
-    }  # without the duplicates
-    assert [snapshot(request) for request in result.spider.came] == [
-        sent[request.url] for request in result.spider.came
-    ]
-    assert [result.outcomes[url] for url in urls[:2]] == [200, 200]
-    assert sorted(result.outcomes) == sorted(urls)
-
-
-def all_wait(site: Site, count: int) -> Callable[[Crawler], object]:
-    """Return a function that returns whether requests are queued during a fetch."""
-
-    def condition(crawler: Crawler) -> object:
-        assert crawler.stats is not None
-        return site.fetches and crawler.stats.get_value("scheduler/enqueued", 0) >= count
-
-    return condition
-
-
 @pytest.mark.reactor
 @ensureDeferred
 async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: Path) -> None:
@@ -68,12 +38,9 @@ async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: P
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(30)]
 
-    def both_came(_: Crawler) -> bool:
-        return len(other.pages) == 2
-
     settings = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "INFO"}
     pages = [*urls[:28], other.url("/1"), *urls[28:], other.url("/2")]
-    closed = await crawl(pages, settings, prepare=close_when(both_came))
+    closed = await crawl(pages, settings, prepare=close_when(lambda _: len(other.pages) == 2))
     assert (closed.stat("undecided"), closed.stat("forbidden"), site.pages) == (30, 0, [])
     gate.set()
     resumed = await crawl([], settings)
@@ -87,7 +54,6 @@ class Moving:
     moves: ClassVar[dict[str, str]] = {}
 
     def process_request(self, request: Request) -> None:
-        """Change the URL of a request."""
         for before, after in self.moves.items():
             if request.url.startswith(before) and not request.url.endswith("/robots.txt"):
                 request._set_url(request.url.replace(before, after))
@@ -118,7 +84,6 @@ class Delaying:
     seconds: ClassVar[float]
 
     def process_request(self, request: Request) -> None:
-        """Let time pass."""
         if not request.url.endswith("/robots.txt"):
             self.clock.now += self.seconds
 
@@ -134,14 +99,13 @@ async def test_file_that_expires_after_a_request_left_the_queue(
     Delaying.clock, Delaying.seconds = clock, 86_400 + seconds
     middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Delaying: 50}
     result = await crawl([site.url("/a")], {"DOWNLOADER_MIDDLEWARES": middlewares})
-    assert [short(result.outcomes[site.url("/a")]), site.fetches] == expected
+    assert [*result.verdicts(), site.fetches] == expected
 
 
 class Lambdas(Pages):
     """Requests every other page with a callback that cannot be written to disk."""
 
     async def start(self) -> AsyncIterator[Any]:
-        """Request all pages."""
         for number, request in enumerate(self.requests):
             callback: Any = self.parse if number % 2 else lambda _: None
             yield request.replace(callback=callback)
@@ -156,8 +120,11 @@ async def test_what_cannot_be_written_to_disk(
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
     urls = [site.url(f"/{number}") for number in range(5)]
 
+    def all_wait(crawler: Crawler) -> object:
+        return site.fetches and crawler.stats.get_value("scheduler/enqueued", 0) >= 5
+
     settings = {"JOBDIR": str(tmp_path)}
-    closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait(site, 5)))
+    closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait))
     assert closed.stat("undecided") == 5
     assert f"When the spider closed, 5 requests {KEPT}" in records(caplog, logging.INFO)
     gate.set()
@@ -172,7 +139,6 @@ async def test_closed_meanwhile(site: Site, other: Site, caplog: pytest.LogCaptu
     site.replies["/robots.txt"] = Reply(503)
 
     def has_failed(crawler: Crawler) -> object:
-        assert crawler.stats is not None
         return other.pages and crawler.stats.get_value("robotstxt/result/unreachable")
 
     pages = [*(site.url(f"/{n}") for n in range(5)), other.url("/page")]

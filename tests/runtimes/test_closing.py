@@ -15,7 +15,7 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.signals import robots_fetched
 from scrapy_robots_rfc.stats import Counter
-from tests.support.crawling import SETTINGS, Pages, close_when, crawl, short
+from tests.support.crawling import SETTINGS, Pages, close_when, crawl, listening
 from tests.support.running import in_every_runtime
 from tests.support.service_crawls import run
 from tests.support.site import HANG, PAGE, Site, redirect, robots
@@ -119,7 +119,7 @@ async def test_closing_while_robots_txt_waits_for_its_turn(site: Site, other: Si
             if str(robots.origin) == site.url(""):
                 paced.set()
 
-        crawler.signals.connect(note, robots_fetched, weak=False)
+        listening(note, robots_fetched)(crawler)
         close_when(is_waiting)(crawler)
 
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 30\n")
@@ -154,7 +154,7 @@ async def test_inline_request_at_the_end(site: Site) -> None:
     """An inline request that waits for robots.txt when the spider closes ends with an exception."""
     site.replies["/robots.txt"] = HANG
     result = await crawl([site.url("/a")], spider=Inline)
-    assert short(result.outcomes[site.url("/a")]) == "RobotsUndecided"
+    assert result.verdicts(site.url("/a")) == ["RobotsUndecided"]
     assert (result.stat("undecided"), site.pages) == (1, [])
 
 
@@ -176,10 +176,9 @@ async def test_signal_handler_closes_the_spider(site: Site) -> None:
 
     def prepare(crawler: Crawler) -> None:
         async def close() -> None:
-            assert crawler.engine is not None
             await crawler.engine.close_spider_async(reason="enough")
 
-        crawler.signals.connect(close, robots_fetched, weak=False)
+        listening(close, robots_fetched)(crawler)
 
     site.replies["/robots.txt"] = robots("")
     result = await crawl([site.url("/x")], prepare=prepare)

@@ -12,9 +12,9 @@ from scrapy.core.downloader import Downloader
 from scrapy.exceptions import IgnoreRequest, NotConfigured, StopDownload
 from scrapy.http import Response, TextResponse
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import Reason
 from tests.runtimes.test_proxies import AfterASecond
-from tests.support.crawling import SETTINGS, Serial, crawl, records, short
+from tests.support.crawling import SETTINGS, Serial, crawl, listening, records
 from tests.support.running import HANDLERS, in_every_runtime
 from tests.support.site import Site, robots
 
@@ -36,16 +36,13 @@ async def test_spider_that_stops_its_transfers(
 ) -> None:
     """A spider that stops every transfer does not stop robots.txt."""
 
-    def prepare(crawler: Crawler) -> None:
-        def stop() -> None:
-            raise StopDownload(fail=fail)
-
-        crawler.signals.connect(stop, signal, weak=False)
+    def stop() -> None:
+        raise StopDownload(fail=fail)
 
     site.replies["/robots.txt"] = robots("#\n" * 50_000 + RULES)
     pages = [site.url("/a"), site.url("/x")]
-    result = await crawl(pages, {**NEVER, **handler}, prepare=prepare)
-    assert [short(result.outcomes[page]) for page in pages] == [200, "rule"]
+    result = await crawl(pages, {**NEVER, **handler}, prepare=listening(stop, signal))
+    assert result.verdicts(*pages) == [200, "rule"]
     assert site.pages == ["/a"]
 
 
@@ -134,11 +131,10 @@ async def test_local_fault_disallows_everything_and_is_logged_once(
     )
     pages = [site.url("/a"), site.url("/b")]
     result = await crawl(pages, {**NEVER, **settings}, spider=Serial)
-    assert [short(outcome) for outcome in result.outcomes.values()] == ["local"] * 2
+    assert result.verdicts() == ["local"] * 2
     assert site.targets == []
-    for outcome in result.outcomes.values() if part is not Unloadable else ():
-        assert isinstance(outcome, RobotsDisallowed)
-        assert f"{type(outcome.__cause__).__name__}: {outcome.__cause__}" == cause
+    for error in map(result.dropped, pages if part is not Unloadable else ()):
+        assert f"{type(error.__cause__).__name__}: {error.__cause__}" == cause
     # A failure decides for the requests of the next second, so both pages may share one.
     assert result.stat("request_count") == result.stat("result/local") in (1, 2)
     assert result.stat("forbidden/local") == 2
@@ -171,9 +167,8 @@ async def test_earlier_file_is_obeyed(site: Site) -> None:
     middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Fading: 200}
     settings = {**NEVER, "ROBOTS_CACHE_MAX_AGE": 0.1, "DOWNLOADER_MIDDLEWARES": middlewares}
     result = await crawl([site.url("/a"), site.url("/x")], settings, spider=AfterASecond)
-    error = result.outcomes[site.url("/x")]
-    assert isinstance(error, RobotsDisallowed)
-    assert (short(error), error.decision.stale, site.fetches) == ("rule", True, 1)
+    decision = result.dropped(site.url("/x")).decision
+    assert (decision.reason, decision.stale, site.fetches) == (Reason.RULE, True, 1)
 
 
 class Fallback:
@@ -193,7 +188,7 @@ async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(
     middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Fallback: 560}
     page = "http://127.0.0.1:1/a"  # no server listens there
     result = await crawl([page], {**NEVER, "DOWNLOADER_MIDDLEWARES": middlewares})
-    assert short(result.outcomes[page]) == "local"
+    assert result.verdicts(page) == ["local"]
     [line] = records(caplog, logging.ERROR)
     assert "a middleware answered 200 in place of a download that failed" in line
 
@@ -220,7 +215,7 @@ async def test_own_downloader_serves_every_site(
     with Site(tls=True) as secure:
         pages = [site.url("/a"), site.url("/x"), secure.url("/a")]
         result = await crawl(pages, {**NEVER, "DOWNLOADER": Own})
-    assert [short(result.outcomes[page]) for page in pages] == [200, "rule", 200]
+    assert result.verdicts(*pages) == [200, "rule", 200]
     warnings = records(caplog)
     assert all("this version of Scrapy has no" in line for line in warnings)
     assert len(warnings) == len(set(warnings))

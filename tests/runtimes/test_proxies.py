@@ -12,11 +12,11 @@ import pytest
 from scrapy import Request
 from scrapy.utils.asyncio import call_later
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import Reason
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.fetching.parsed import MIN_FRESH
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import Pages, Serial, crawl, records, short
+from tests.support.crawling import Pages, Serial, crawl, records
 from tests.support.proxies import Proxy, dead
 from tests.support.running import HANDLERS, PROXY_HANDLERS, in_every_runtime
 from tests.support.site import HANG, Reply, Site, failing, robots
@@ -73,7 +73,7 @@ async def test_each_route_has_its_own_fetch(
             by(site.url("/x2"), first),
         ]
         result = await crawl(requests, {**NEVER, **handler})
-    _, *outcomes, last = [short(result.outcomes[request.url]) for request in requests]
+    _, *outcomes, last = result.verdicts(*requests)
     assert outcomes == [200, "rule"]
     # A request by the proxy that fails may find the file that came by the other one.
     assert last in {"unreachable", "rule"}
@@ -104,12 +104,10 @@ async def test_failing_proxy_is_named_without_its_password(
         by_proxy = [by(url, f"{SECRET}{netloc}") for url in urls(site, 2)]
         requests = [*by_proxy, Request(site.url("/a")), Request(site.url("/x"))]
         result = await crawl(requests, handler, spider=Serial)
-    first, second, allowed, ruled = result.outcomes.values()
     cause = f"{cause}, through proxy http://{netloc}"
-    assert isinstance(first, RobotsDisallowed)
-    assert isinstance(second, RobotsDisallowed)
-    assert {first.why, second.why} == {f"robots.txt unreachable: {cause}"}
-    assert (allowed, short(ruled)) == (200, "rule")
+    whys = {result.dropped(request.url).why for request in by_proxy}
+    assert whys == {f"robots.txt unreachable: {cause}"}
+    assert result.verdicts()[2:] == [200, "rule"]
     assert len(bad.asked) == bool(refuses)
     [line] = records(caplog)
     assert line.startswith(
@@ -142,7 +140,7 @@ async def test_route_of_a_later_request(site: Site, live: Proxy, handler: dict[s
     requests = [by(site.url("/1"), f"http://{dead()}")]
     requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
     result = await crawl(requests, {**NEVER, **handler}, spider=Later)
-    outcomes = [short(result.outcomes[request.url]) for request in requests]
+    outcomes = result.verdicts(*requests)
     assert outcomes == ["unreachable", 200, "rule"]
 
 
@@ -158,8 +156,8 @@ async def test_route_of_a_request_in_the_middleware(
     first = by(site.url("/1"), f"http://{dead()}")
     others = [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
     result = await crawl([first, *others], {**NEVER, **handler, **queue})
-    assert [short(result.outcomes[request.url]) for request in others] == [200, "rule"]
-    assert short(result.outcomes[first.url]) == "unreachable"
+    assert result.verdicts(*others) == [200, "rule"]
+    assert result.verdicts(first) == ["unreachable"]
 
 
 @every_handler
@@ -170,7 +168,7 @@ async def test_attempts_of_each_route(site: Site, live: Proxy, handler: dict[str
     second = by(site.url("/x"), f"http://{live.netloc}")
     settings = {**handler, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]}
     result = await crawl([by(site.url("/1"), f"http://{dead()}"), second], settings)
-    assert (short(result.outcomes[second.url]), site.fetches) == ("rule", 2)
+    assert (result.verdicts(second), site.fetches) == (["rule"], 2)
 
 
 @every_handler
@@ -204,8 +202,8 @@ async def test_only_a_proxy_leads_there(
     requests = [by(f"{host}{target}", f"http://{live.netloc}") for target in ("/a", "/x")]
     requests.insert(position, Request(f"{host}/1"))
     result = await crawl(requests, {**NEVER, **handler}, spider=Serial)
-    outcomes = [short(result.outcomes[f"{host}{target}"]) for target in ("/1", "/a", "/x")]
-    assert outcomes == [outcome, 200, "rule"]
+    pages = [f"{host}{target}" for target in ("/1", "/a", "/x")]
+    assert result.verdicts(*pages) == [outcome, 200, "rule"]
 
 
 @every_handler
@@ -224,7 +222,7 @@ async def test_proxy_of_the_environment(
         monkeypatch.setenv("no_proxy", "")
         own = by(site.url("/a"), f"http://{live.netloc}")
         result = await crawl([*urls(site, 2), own], handler, spider=Serial)
-    outcomes = [short(outcome) for outcome in result.outcomes.values()]
+    outcomes = result.verdicts()
     assert outcomes == ["unreachable", "unreachable", 200]
     assert len(bad.asked) == 1
     [line] = records(caplog)
@@ -238,7 +236,7 @@ async def test_only_a_failing_route(site: Site, handler: dict[str, Any]) -> None
     """One request by a failing route finds out that it fails, and all its pages are dropped."""
     proxy = f"http://{dead()}"
     result = await crawl([by(url, proxy) for url in urls(site, 20)], handler)
-    assert [short(outcome) for outcome in result.outcomes.values()] == ["unreachable"] * 20
+    assert result.verdicts() == ["unreachable"] * 20
     assert (result.stat("request_count"), site.targets) == (1, [])
 
 
@@ -254,8 +252,8 @@ async def test_failure_of_a_proxy_is_not_shared(
         request = by(site.url("/a"), f"http://{bad.netloc if refuses else dead()}")
         failed = await crawl([request], settings)
         direct = await crawl([site.url("/a"), site.url("/x")], settings)
-    assert [short(outcome) for outcome in failed.outcomes.values()] == ["unreachable"]
-    assert [short(direct.outcomes[site.url(page)]) for page in ("/a", "/x")] == [200, "rule"]
+    assert failed.verdicts() == ["unreachable"]
+    assert direct.verdicts(site.url("/a"), site.url("/x")) == [200, "rule"]
 
 
 class AfterASecond(Serial):
@@ -274,9 +272,8 @@ async def test_earlier_file_is_obeyed(site: Site, handler: dict[str, Any]) -> No
     requests = [Request(site.url("/a")), by(site.url("/x"), f"http://{dead()}")]
     settings = {**NEVER, "ROBOTS_CACHE_MAX_AGE": 0.1, **handler}
     result = await crawl(requests, settings, spider=AfterASecond)
-    error = result.outcomes[site.url("/x")]
-    assert isinstance(error, RobotsDisallowed)
-    assert (short(error), error.decision.stale, site.fetches) == ("rule", True, 1)
+    decision = result.dropped(site.url("/x")).decision
+    assert (decision.reason, decision.stale, site.fetches) == (Reason.RULE, True, 1)
 
 
 @contextlib.contextmanager
@@ -325,6 +322,4 @@ async def test_causes_are_the_same_with_every_handler(handler: dict[str, Any]) -
         pages[tls] = pages[tls].replace("http:", "https:")
         result = await crawl(pages.values(), {"ROBOTS_TIMEOUT": 2, **handler})
     for cause, page in pages.items():
-        outcome = result.outcomes[page]
-        assert isinstance(outcome, RobotsDisallowed)
-        assert re.match(f"robots.txt unreachable: (?:{cause})", outcome.why)
+        assert re.match(f"robots.txt unreachable: (?:{cause})", result.dropped(page).why)

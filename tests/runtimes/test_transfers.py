@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import threading
-import time
 from contextlib import ExitStack
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,11 +13,8 @@ from scrapy import Request
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from scrapy_robots_rfc import RobotsTxt
-from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import Pages, crawl, short
-from tests.support.hostile_files import hostile
+from tests.support.crawling import Pages, crawl
 from tests.support.running import HANDLERS, in_every_runtime
 from tests.support.site import HANG, PAGE, Reply, Site, robots
 from tests.support.stores import MemoryStore
@@ -51,7 +46,7 @@ async def test_size_limit(site: Site, reply: Reply, handler: dict[str, Any]) -> 
     site.replies["/robots.txt"] = reply
     pages = [site.url("/first"), site.url("/last")]
     result = await crawl(pages, {"DOWNLOAD_MAXSIZE": 1000, **handler})
-    assert [short(result.outcomes[page]) for page in pages] == ["rule", 200]
+    assert result.verdicts(*pages) == ["rule", 200]
     assert result.stat("truncated") == 1
 
 
@@ -65,7 +60,7 @@ async def test_body_that_ends_with_its_connection(handler: dict[str, Any]) -> No
             site = Site({"/robots.txt": Reply(body=body, closes=True)}, tls=tls)
             pages.append(stack.enter_context(site).url("/x"))
         result = await crawl(pages, {"DOWNLOAD_VERIFY_CERTIFICATES": False, **handler})
-    assert [short(result.outcomes[page]) for page in pages] == ["rule", 200] * 2
+    assert result.verdicts(*pages) == ["rule", 200] * 2
 
 
 @in_every_runtime
@@ -73,7 +68,7 @@ async def test_timeout(site: Site) -> None:
     """A robots.txt that hangs is unreachable after ROBOTS_TIMEOUT, with retries enabled, too."""
     site.replies["/robots.txt"] = HANG
     result = await crawl(urls(site, 2), {"ROBOTS_TIMEOUT": 0.4, "RETRY_ENABLED": True})
-    assert [short(outcome) for outcome in result.outcomes.values()] == ["unreachable"] * 2
+    assert result.verdicts() == ["unreachable"] * 2
     assert site.pages == []
     assert result.stats["elapsed_time_seconds"] < 5
 
@@ -98,7 +93,7 @@ async def test_hanging_signal_handler(site: Site) -> None:
     site.replies["/robots.txt"] = robots(RULES)
     pages = [site.url("/x"), site.url("/y")]
     result = await crawl(pages, {"ROBOTS_TIMEOUT": 0.5}, spider=HangingHandler)
-    assert [short(result.outcomes[page]) for page in pages] == ["rule", 200]
+    assert result.verdicts(*pages) == ["rule", 200]
     assert 0.5 <= result.stats["elapsed_time_seconds"] < 5
 
 
@@ -128,50 +123,3 @@ async def test_slow_store(site: Site) -> None:
     assert result.outcomes == {site.url("/y"): 200, exempt.url: 200}
     assert all(Slow.in_time)
     assert result.stat("cache/store_errors") == 0
-
-
-class Ticking(Pages):
-    """Runs a timer every 10 ms, and measures the longest CPU time of the event loop between two
-    ticks.
-    """
-
-    ticks = 0
-    longest = 0.0
-
-    async def start(self) -> AsyncIterator[Any]:
-        self.is_closed, self.last_tick = False, time.thread_time()
-        self.tick()
-        async for request in super().start():
-            yield request
-
-    def tick(self) -> None:
-        now = time.thread_time()
-        self.longest = max(self.longest, now - self.last_tick)
-        self.last_tick = now
-        self.ticks += 1
-        if not self.is_closed:
-            Runtime().call_later(0.01, self.tick)
-
-    def closed(self, _: str) -> None:
-        self.is_closed = True
-
-
-@in_every_runtime
-async def test_event_loop_runs_between_large_files(site: Site, other: Site) -> None:
-    """Of four sites with 200,000 hostile bytes, each blocks the event loop by itself."""
-    body = hostile("escapes", 200_000) + b"Disallow: /x\n"
-    began = time.thread_time()
-    RobotsTxt.parse(body).decide("/x", "*")
-    read_time = time.thread_time() - began
-    await crawl([other.url("/y")])  # loads modules
-    gc.collect()
-    gc.freeze()
-    with Site() as third, Site() as fourth:
-        sites = [site, other, third, fourth]
-        for each in sites:
-            each.replies["/robots.txt"] = Reply(200, body)
-        pages = [each.url(target) for each in sites for target in ("/x", "/y")]
-        result = await crawl(pages, spider=Ticking)
-    gc.unfreeze()
-    assert [short(result.outcomes[page]) for page in pages] == ["rule", 200] * 4
-    assert result.spider.longest / read_time < 2.5

@@ -16,11 +16,10 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_instal
 
 from scrapy_robots_rfc.fetching.pending import TICK, max_fetches
 from scrapy_robots_rfc.reporting import crawl_log
-from tests.support.crawling import Pages, crawl, records, short
+from tests.support.crawling import Pages, crawl, listening, records, short
 from tests.support.running import in_every_runtime
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, fetched, gaps, urls
-from tests.support.waiting import FEW, Faithful, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from tests.support.site import Asked
 
+FEW = "User-agent: *\nDisallow: /\nAllow: /few/\n"
 FORBID_ALL = "User-agent: *\nDisallow: /\n"
 ONE = {"CONCURRENT_REQUESTS": 1}
 SCRAPYS_QUEUE = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}
@@ -44,7 +44,7 @@ def opens(gate: threading.Event, count: int) -> Callable[[Crawler], None]:
         if not left:
             gate.set()
 
-    return lambda crawler: crawler.signals.connect(scheduled, signals.request_scheduled, weak=False)
+    return listening(scheduled, signals.request_scheduled)
 
 
 class Opens(Pages):
@@ -72,7 +72,7 @@ async def test_waiting_requests_get_the_verdict(
     places = {"CONCURRENT_REQUESTS": count + 1, "CONCURRENT_REQUESTS_PER_DOMAIN": count + 1}
     result = await crawl(urls(site, count), {**places, **queue}, prepare=opens(gate, count))
     assert site.targets == ["/robots.txt"]
-    assert [short(outcome) for outcome in result.outcomes.values()] == ["rule"] * count
+    assert result.verdicts() == ["rule"] * count
 
 
 @in_every_runtime
@@ -96,23 +96,99 @@ async def test_several_slow_sites_delay_no_other(other: Site) -> None:
         sites = [Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) for _ in range(6)]
         pages = [stack.enter_context(site).url() for site in sites] + [other.url("/page")]
         result = await crawl(pages, {"CONCURRENT_REQUESTS": 16}, spider=Opens, gate=gate)
-    assert [short(outcome) for outcome in result.outcomes.values()] == [200, *["rule"] * 6]
+    assert result.verdicts() == [200, *["rule"] * 6]
 
 
+#: Meta keys that Scrapy and this package add.
+ADDED = {
+    "download_timeout",
+    "download_slot",
+    "download_latency",
+    "depth",
+    "is_start_request",
+    "robots_judged_url",
+}
+
+
+def snapshot(request: Request) -> dict[str, Any]:
+    """Return everything that a request has, except what Scrapy adds."""
+    names = [name for name in request.attributes if name not in ("meta", "headers")]
+    carried = {name: getattr(request, name) for name in names}
+    carried["meta"] = {key: value for key, value in request.meta.items() if key not in ADDED}
+    carried["header"] = request.headers["X-Test"]
+    return carried
+
+
+class Faithful(Pages):
+    """Requests each page twice, and sets `gate` when all requests are queued.
+
+    Records the requests, the duplicates, and the requests that callbacks and errbacks got.
+    """
+
+    allowed_domains = ("127.0.0.1",)
+    gate: threading.Event
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.sent: list[tuple[Request, dict[str, Any]]] = []
+        self.came: list[Request] = []
+        self.arguments: list[int] = []
+        self.dropped: list[str] = []
+        self.scheduled = 0
+        self.crawler.signals.connect(self.on_dropped, signals.request_dropped)
+        self.crawler.signals.connect(self.on_scheduled, signals.request_scheduled)
+        for number, item in enumerate([*self.requests, *self.requests]):
+            request = Request(
+                item.url,
+                callback=self.parse,
+                errback=self.failed,
+                headers={"X-Test": "yes"},
+                cookies={"a": "b"},
+                meta={"own": 1},
+                priority=number % 3 - 1,
+                flags=["flag"],
+                cb_kwargs={"argument": 2},
+            )
+            self.sent.append((request, snapshot(request)))
+            yield request
+
+    def on_scheduled(self) -> None:
+        self.scheduled += 1
+        if self.scheduled == 2 * len(self.requests):
+            self.gate.set()
+
+    def on_dropped(self, request: Request) -> None:
+        self.dropped.append(request.url)
+
+    def parse(self, response: Any, argument: int = 0, **_: Any) -> None:
+        super().parse(response)
+        self.came.append(response.request)
+        self.arguments.append(argument)
+
+    def failed(self, failure: Any) -> None:
+        super().failed(failure)
+        self.came.append(failure.request)
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True])
 @in_every_runtime
-async def test_request_that_waited(site: Site) -> None:
-    """A request that waited is the request that was yielded, and was queued once."""
+async def test_request_that_waited(site: Site, tmp_path: Path, is_on_disk: bool) -> None:
+    """A request that waited is as it was yielded, in memory or on disk, and was queued once."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots(FEW, gate=gate)
     pages = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
-    result = await crawl(pages, spider=Faithful, gate=gate)
+    settings = {"JOBDIR": str(tmp_path) if is_on_disk else None}
+    result = await crawl(pages, settings, spider=Faithful, gate=gate)
     spider = result.spider
-    sent = {id(request): before for request, before in spider.sent}
-    assert [sent[id(request)] == snapshot(request) for request in spider.came] == [True] * 4
+    assert result.verdicts(*pages) == [200, 200, "rule", "rule"]
+    # Without the duplicates.
+    sent = {request.url: (request, before) for request, before in reversed(spider.sent)}
+    assert [sent[request.url][1] for request in spider.came] == [*map(snapshot, spider.came)]
+    assert is_on_disk or all(request is sent[request.url][0] for request in spider.came)
     assert spider.arguments == [2, 2]
     assert sorted(spider.dropped) == sorted(pages)
-    assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule", "rule"]
-    assert (spider.scheduled, result.stats["scheduler/enqueued"], site.fetches) == (8, 4, 1)
+    place = "disk" if is_on_disk else "memory"
+    assert (spider.scheduled, result.stats[f"scheduler/enqueued/{place}"]) == (8, 4)
+    assert site.fetches == 1
 
 
 class Limited(Pages):

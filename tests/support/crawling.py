@@ -121,8 +121,9 @@ class Crawl:
         outcomes: dict[str, int | BaseException] = self.spider.outcomes
         return outcomes
 
-    def verdicts(self, *urls: str) -> list[Any]:
-        """Return the outcomes of some URLs, or of all, as `short` does."""
+    def verdicts(self, *pages: str | Request) -> list[Any]:
+        """Return the outcomes of some URLs or requests, or of all, as `short` does."""
+        urls = [page if isinstance(page, str) else page.url for page in pages]
         return [short(self.outcomes[url]) for url in urls or self.outcomes]
 
     def dropped(self, url: str) -> RobotsDisallowed:
