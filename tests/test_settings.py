@@ -12,7 +12,7 @@ from pytest_twisted import ensureDeferred
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.errors import MissingPackageError, SettingError
+from scrapy_robots_rfc.errors import MissingPackageError, SettingError, StoreError
 from scrapy_robots_rfc.policy import origins
 from scrapy_robots_rfc.policy.origins import (
     SCHEME_ACCEPTED,
@@ -25,6 +25,7 @@ from scrapy_robots_rfc.policy.origins import (
 from scrapy_robots_rfc.policy.pacing import CrawlDelayOver
 from scrapy_robots_rfc.settings import OUR_PARSER, TABLE, Settings, read_settings
 from tests.support.crawling import crawl
+from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -318,18 +319,34 @@ def test_store_and_jobdir() -> None:
     assert "secret" not in repr(read)
 
 
+class Unavailable(MemoryStore):
+    """A store that cannot be created."""
+
+    def __init__(self) -> None:
+        raise StoreError("no disk")
+
+
+PAGE_RULES_ALONE = {
+    "DOWNLOADER_MIDDLEWARES": {},
+    "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
+    "ROBOTS_TAG_OBEY": "sometimes",
+}
+
+
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("settings", "error"),
     [
-        ("ROBOTS_TIMEOUT", "soon"),
-        ("ROBOTSTXT_PARSER", "no.such.Parser"),
-        ("ROBOTSTXT_PARSER", "tests.support.site.Site"),
-        ("ROBOTSTXT_PARSER", None),
+        ({"ROBOTS_TIMEOUT": "soon"}, "ROBOTS_TIMEOUT = 'soon'"),
+        ({"ROBOTSTXT_PARSER": "no.such.Parser"}, "ROBOTSTXT_PARSER = 'no.such.Parser'"),
+        ({"ROBOTSTXT_PARSER": "tests.support.site.Site"}, "ROBOTSTXT_PARSER = "),
+        ({"ROBOTSTXT_PARSER": None}, "ROBOTSTXT_PARSER = None"),
+        ({"ROBOTS_CACHE": Unavailable}, "ROBOTS_CACHE = .* cannot be used: no disk"),
+        (PAGE_RULES_ALONE, r"ROBOTS_TAG_OBEY\[0\] = 'sometimes'"),
     ],
 )
 @ensureDeferred
-async def test_crawl_does_not_start(site: Site, key: str, value: Any) -> None:
+async def test_crawl_does_not_start(site: Site, settings: dict[str, Any], error: str) -> None:
     """With a wrong value, nothing is requested."""
-    with pytest.raises(SettingError, match=key):
-        await crawl([site.url("/x")], {key: value})
+    with pytest.raises((SettingError, StoreError), match=f"^{error}"):
+        await crawl([site.url("/x")], settings)
     assert site.targets == []

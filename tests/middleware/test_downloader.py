@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,23 +11,27 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc import (
+    Decision,
     Reason,
     RfcRobotParser,
     RfcRobotsTxtMiddleware,
-    RobotsDisallowed,
+    Rule,
     RuleKind,
 )
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
-from tests.support.crawling import crawl, records
-from tests.support.site import Reply, Site, redirect, robots
+from tests.support.crawling import SETTINGS, Crawl, Pages, crawl, listening, records
+from tests.support.site import PAGE, Reply, Site, redirect, robots
+from tests.support.timed_site import DELAY, gaps, urls
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 RULES = "# hello\nUser-agent: *\nDisallow: /private\n"
 
@@ -36,35 +41,11 @@ async def test_errback_sees_the_decision(site: Site) -> None:
     """The errback gets an IgnoreRequest with verdict, reason, rule, line, token and origin."""
     site.replies["/robots.txt"] = robots(RULES)
     result = await crawl([site.url("/private/x")])
-    error = result.outcomes[site.url("/private/x")]
-    assert isinstance(error, RobotsDisallowed)
+    error = result.dropped(site.url("/private/x"))
     assert isinstance(error, IgnoreRequest)
-    decision = error.decision
-    assert (decision.allowed, decision.reason, decision.token) == (False, Reason.RULE, "*")
-    assert decision.origin == site.url("")
-    assert decision.rule is not None
-    assert (decision.rule.kind, decision.rule.pattern, decision.rule.line) == (
-        RuleKind.DISALLOW,
-        "/private",
-        3,
-    )
+    rule = Rule(RuleKind.DISALLOW, "/private", 3)
+    assert error.decision == Decision(False, Reason.RULE, rule, "*", site.url(""))
     assert str(error) == "Forbidden by robots.txt (robots.txt line 3: Disallow: /private)"
-
-
-@ensureDeferred
-async def test_log_line_has_the_reason(
-    site: Site, other: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Scrapy's log line has the rule or the failure in parentheses."""
-    site.replies["/robots.txt"] = robots(RULES)
-    other.replies["/robots.txt"] = Reply(503)
-    await crawl([site.url("/private"), other.url("/x")])
-    said = records(caplog, logging.DEBUG)
-    assert (
-        f"Forbidden by robots.txt: <GET {site.url('/private')}> (robots.txt line 3: Disallow:"
-        " /private)" in said
-    )
-    assert f"Forbidden by robots.txt: <GET {other.url('/x')}> (robots.txt unreachable: 503)" in said
 
 
 DROPPED = "; each dropped request is logged at DEBUG"
@@ -95,7 +76,13 @@ async def test_first_drop_of_an_origin(
     line = f"A page on {site.url('')} is disallowed (robots.txt line 3: Disallow: /private)"
     shown = [line for line in records(caplog, logging.INFO) if "A page on" in line]
     assert shown == ([] if end is None else [f"{line}{end}"])
-    assert sum("Forbidden by" in line for line in records(caplog, logging.DEBUG)) == 4
+    dropped = [line for line in records(caplog, logging.DEBUG) if "Forbidden by" in line]
+    assert len(dropped) == 4
+    for page, why in (
+        (0, "robots.txt line 3: Disallow: /private"),
+        (3, "robots.txt unreachable: 503"),
+    ):
+        assert any(line.endswith(f": <GET {pages[page]}> ({why})") for line in dropped)
 
 
 @ensureDeferred
@@ -134,16 +121,11 @@ async def test_exception_stat_is_scrapys(site: Site) -> None:
     """Exceptions are counted under the keys of Scrapy's own middleware."""
     site.replies["/robots.txt"] = Reply(reset=True)
     ours = await crawl([site.url("/x")])
-    stock = {
-        "DOWNLOADER_MIDDLEWARES": {
-            "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": 100
-        }
-    }
-    theirs = await crawl([site.url("/x")], stock)
-    keys = [
+    theirs = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": {RobotsTxtMiddleware: 100}})
+    ours_keys, keys = (
         {key for key in result.stats if "exception_count/<" in key} for result in (ours, theirs)
-    ]
-    assert keys[0] == keys[1] != set()
+    )
+    assert ours_keys == keys != set()
 
 
 @pytest.mark.skipif(
@@ -158,10 +140,8 @@ async def test_robots_parsed_is_sent_as_scrapy_sends_it(site: Site, other: Site)
     def on_parsed(robotparser: Any, request: Request) -> None:
         sent.append((robotparser, request.url))
 
-    def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(on_parsed, signals.robots_parsed)
-
-    await crawl([site.url("/1"), site.url("/2"), other.url("/3")], prepare=prepare)
+    heard = listening(on_parsed, signals.robots_parsed)
+    await crawl([site.url("/1"), site.url("/2"), other.url("/3")], prepare=heard)
     assert len(sent) == 1
     assert isinstance(sent[0][0], RfcRobotParser)
     assert sent[0][0].allowed(site.url("/private"), "Scrapy") is False
@@ -182,9 +162,8 @@ async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptur
         for signal in (robots_fetched, request_disallowed):
             crawler.signals.connect(fail, signal)
 
-    result = await crawl([site.url("/x"), site.url("/private")], prepare=prepare)
-    assert result.outcomes[site.url("/x")] == 200
-    assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+    pages = [site.url("/x"), site.url("/private")]
+    assert (await crawl(pages, prepare=prepare)).verdicts(*pages) == [200, "rule"]
     assert sum("Error caught on signal handler" in r.getMessage() for r in caplog.records) == 2
 
 
@@ -196,7 +175,7 @@ async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) 
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     pages = [f"http://{user}:secret@{site.netloc}/x" for user in ("ann", "bob")]
     result = await crawl(pages)
-    assert all(isinstance(result.outcomes[page], RobotsDisallowed) for page in pages)
+    assert result.verdicts(*pages) == ["rule", "rule"]
     assert site.fetches == 1
     assert "Authorization" not in site.asked[0].headers
     said = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc")]
@@ -216,10 +195,8 @@ async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
     await crawl([page], {"USER_AGENT": "FooBot/1.0"})
     headers, of_the_page = (asked.headers for asked in site.asked)
     assert site.targets == ["/robots.txt", "/x"]
-    assert (headers["User-Agent"], headers["Accept-Encoding"]) == (
-        "FooBot/1.0",
-        of_the_page["Accept-Encoding"],
-    )
+    assert headers["User-Agent"] == "FooBot/1.0"
+    assert headers["Accept-Encoding"] == of_the_page["Accept-Encoding"]
     assert not {"X-Mine", "Authorization", "Cookie"} & set(headers)
 
 
@@ -229,8 +206,7 @@ async def test_no_meta_refresh_and_no_cookies(site: Site) -> None:
     html = b'<meta http-equiv="refresh" content="0;url=/other">\nUser-agent: *\nDisallow: /x\n'
     headers = (("Content-Type", "text/html"), ("Set-Cookie", "a=b"))
     site.replies["/robots.txt"] = Reply(body=html, headers=headers)
-    result = await crawl([site.url("/x"), site.url("/y")], {"METAREFRESH_ENABLED": True})
-    assert isinstance(result.outcomes[site.url("/x")], RobotsDisallowed)
+    await crawl([site.url("/x"), site.url("/y")], {"METAREFRESH_ENABLED": True})
     assert site.targets == ["/robots.txt", "/y"]
     assert "Cookie" not in site.asked[1].headers
 
@@ -243,11 +219,10 @@ async def test_proxy_is_inherited(site: Site, other: Site) -> None:
         proxy.replies[other.url("/r")] = robots(RULES)
         url = f"http://user:pass@{proxy.netloc}"
         result = await crawl([Request(site.url("/private"), meta={"proxy": url})])
-        assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+        assert result.verdicts() == ["rule"]
         assert proxy.targets == [site.url("/robots.txt"), other.url("/r")]
-        assert {asked.headers["Proxy-Authorization"] for asked in proxy.asked} == {
-            "Basic dXNlcjpwYXNz"
-        }
+        accounts = {asked.headers["Proxy-Authorization"] for asked in proxy.asked}
+        assert accounts == {"Basic dXNlcjpwYXNz"}
     assert site.targets == other.targets == []
 
 
@@ -257,7 +232,7 @@ async def test_retries_are_scrapys(site: Site) -> None:
     answers = iter([Reply(503), robots(RULES)])
     site.replies["/robots.txt"] = lambda _: next(answers)
     result = await crawl([site.url("/private")], {"RETRY_ENABLED": True})
-    assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+    assert result.verdicts() == ["rule"]
     assert site.fetches == 2
     assert result.stat("request_count") == 1
     assert result.stats["retry/count"] == 1
@@ -268,9 +243,8 @@ async def test_retries_are_scrapys(site: Site) -> None:
 async def test_no_valid_authority(url: str) -> None:
     """A URL without a valid authority is not fetched (2.3)."""
     result = await crawl([url])
-    [error] = result.outcomes.values()
-    assert isinstance(error, RobotsDisallowed)
-    assert (error.decision.reason, error.decision.origin) == (Reason.UNREACHABLE, None)
+    error = result.dropped(next(iter(result.outcomes)))
+    assert error.decision == Decision(False, Reason.UNREACHABLE)
     assert str(error) == "Forbidden by robots.txt (robots.txt unreachable: no valid authority)"
     assert result.stat("forbidden/unreachable") == 1
 
@@ -320,3 +294,109 @@ def test_a_crawl_that_has_ended_is_freed(site: Site) -> None:
     command = [sys.executable, "-c", CRAWL, site.url("/")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["200", "True"]
+
+
+# Dry runs.
+
+DRY = {"ROBOTS_DRY_RUN": True}
+
+
+def stats_of(result: Crawl) -> dict[str, Any]:
+    """Return our stats, except those that depend on the order of requests."""
+    timing = ("cache/hits", "waits", "added_seconds")
+    return {
+        key: value
+        for key, value in result.stats.items()
+        if key.startswith("robotstxt/") and not key.endswith(timing)
+    }
+
+
+@ensureDeferred
+async def test_dry_run_drops_nothing(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Disallowed pages are fetched, and counted, signalled and logged as in a real run."""
+    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
+    other.replies["/robots.txt"] = Reply(503)
+    pages = [site.url("/private/1"), site.url("/a"), site.url("/private/2"), other.url("/x")]
+    sent: dict[str, tuple[bool, Reason]] = {}
+
+    def keep(request: Request, decision: Decision) -> None:
+        sent[request.url] = (decision.allowed, decision.reason)
+
+    real = await crawl(pages)
+    dry = await crawl(pages, DRY, prepare=listening(keep, request_disallowed))
+    assert dry.outcomes == dict.fromkeys(pages, 200)
+    assert stats_of(dry) == {**stats_of(real), "robotstxt/dry_run": 3}
+    assert sent == {
+        pages[0]: (False, Reason.RULE),
+        pages[2]: (False, Reason.RULE),
+        pages[3]: (False, Reason.UNREACHABLE),
+    }
+    reason = "robots.txt line 2: Disallow: /private"
+    line = f"Forbidden by robots.txt, let through (dry run): <GET {pages[0]}> ({reason})"
+    assert line in records(caplog, logging.DEBUG)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "reason"),
+    [
+        ({}, f"Disallow: /\nCrawl-delay: {DELAY}\n", "rule"),
+        (
+            {"ROBOTS_CRAWL_DELAY_MAX": DELAY, "ROBOTS_CRAWL_DELAY_OVER": "forbid"},
+            "Crawl-delay: 60\n",
+            "crawl_delay",
+        ),
+    ],
+    ids=["all disallowed", "too slow"],
+)
+@ensureDeferred
+async def test_dry_run_keeps_the_interval(settings: dict[str, Any], text: str, reason: str) -> None:
+    """Disallowed pages that are let through keep the Crawl-delay of their site."""
+    with Site({"/robots.txt": robots(f"User-agent: *\n{text}")}) as site:
+        result = await crawl(urls(site, 4), {**DRY, **settings})
+        assert result.outcomes == dict.fromkeys(urls(site, 4), 200)
+        assert (result.stat("dry_run"), result.stat(f"forbidden/{reason}")) == (4, 4)
+        assert min(gaps(site)) >= DELAY
+
+
+# Callbacks that copy `response.meta`, with the keys that this package writes.
+
+SIGNAL = robots("User-agent: *\nDisallow: /x\nContent-Signal: ai-train=no, search=yes\n")
+TAGGED = Reply(body=PAGE.body, headers=(*PAGE.headers, ("X-Robots-Tag", "nofollow")))
+
+
+class Copying(Pages):
+    """A spider that copies the meta of its first page."""
+
+    def parse(self, response: Response, **_: Any) -> Any:
+        super().parse(response)
+        self.keys = {*response.meta}
+        if response.url.endswith("/1"):
+            for target in ("/2", "/x"):
+                url = response.urljoin(target)
+                yield Request(url, self.parse, meta=response.meta, errback=self.failed)
+
+
+class Redirecting:
+    """A third-party middleware, because of which final URLs are judged."""
+
+
+@ensureDeferred
+async def test_copied_meta(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """A callback that copies the meta of a page causes no warning that names our keys, and its
+    requests are judged by their own URLs.
+    """
+    site.replies |= {"/robots.txt": SIGNAL, "/": redirect("/1"), "/1": TAGGED}
+    settings = {
+        "ROBOTS_USE": ["search"],
+        "ROBOTS_TAG_OBEY": ["noindex"],
+        "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
+        "DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Redirecting: 600},
+    }
+    result = await crawl([site.url("/")], settings, spider=Copying)
+    assert result.spider.keys >= {"robots_tag", "robots_use"}
+    assert site.targets == ["/robots.txt", "/", "/1", "/2"]
+    assert result.stat("forbidden/rule") == 1
+    warnings = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert not [line for line in warnings if re.search("(?i)robots", line)]

@@ -15,7 +15,7 @@ from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsDisallowed
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware import final_url
-from tests.support.crawling import SETTINGS, Crawl, close_when, crawl, records
+from tests.support.crawling import SETTINGS, close_when, crawl, records
 from tests.support.site import HANG, Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class Browser:
     """A third-party middleware that delivers the page to which a site redirects."""
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Return the page under its final URL."""
         location = response.headers.get("Location")
         if location is None:
             return response
@@ -39,7 +38,6 @@ class Api:
     """A third-party middleware that requests pages from an API, as scrapy-splash does."""
 
     def process_request(self, request: Request) -> Request | None:
-        """Send the request to the API."""
         if "api_url" in request.meta or request.url.endswith("/robots.txt"):
             return None
         meta = {**request.meta, "api_url": request.url, "dont_obey_robotstxt": True}
@@ -47,7 +45,6 @@ class Api:
         return request.replace(url=url, meta=meta)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Return the page under its own URL, or under the URL that it was redirected to."""
         final = response.headers.get("Final-URL")
         url = request.meta.get("api_url", request.url)
         return response.replace(url=url if final is None else final.decode())
@@ -61,13 +58,6 @@ def by(plugin: type, **settings: Any) -> dict[str, Any]:
     }
 
 
-def reason(result: Crawl, url: str) -> str:
-    """Return why a page was dropped."""
-    error = result.outcomes[url]
-    assert isinstance(error, RobotsDisallowed)
-    return error.decision.reason.value
-
-
 @ensureDeferred
 async def test_redirect_to_a_disallowed_page(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A page is dropped if the browser was redirected to a URL that robots.txt disallows."""
@@ -79,8 +69,7 @@ async def test_redirect_to_a_disallowed_page(proxy: Site, caplog: pytest.LogCapt
     }
     with caplog.at_level(logging.DEBUG):
         result = await crawl([f"{site}/a", f"{site}/b"], by(Browser))
-    assert reason(result, f"{site}/a") == "rule"
-    assert result.outcomes[f"{site}/b"] == 200
+    assert result.verdicts(f"{site}/a", f"{site}/b") == ["rule", 200]
     assert result.stat("forbidden_redirects") == result.stat("forbidden/rule") == 1
     why = f"redirected to {site}/private/a; robots.txt line 2: Disallow: /private"
     assert f"Forbidden by robots.txt: <GET {site}/a> ({why})" in records(caplog, logging.DEBUG)
@@ -95,8 +84,7 @@ async def test_redirect_to_another_site(site: Site, other: Site, size: int) -> N
     site.replies |= {"/a": redirect(other.url("/private/x")), "/b": redirect(other.url("/open"))}
     pages = [site.url("/a"), site.url("/b")]
     result = await crawl(pages, by(Browser))
-    assert reason(result, pages[0]) == "rule"
-    assert result.outcomes[pages[1]] == 200
+    assert result.verdicts(*pages) == ["rule", 200]
     assert other.targets == ["/robots.txt"]
 
 
@@ -110,7 +98,7 @@ async def test_unreachable_robots_txt_of_the_final_url(
     other.replies["/robots.txt"] = reply
     site.replies["/a"] = redirect(other.url("/open"))
     result = await crawl([site.url("/a")], by(Browser, ROBOTS_TIMEOUT=1))
-    assert reason(result, site.url("/a")) == "unreachable"
+    assert result.verdicts() == ["unreachable"]
     assert result.stat("forbidden_redirects") == 1
 
 
@@ -120,7 +108,7 @@ async def test_one_attempt(site: Site, other: Site) -> None:
     other.replies["/robots.txt"] = Reply(503)
     site.replies["/a"] = redirect(other.url("/open"))
     result = await crawl([site.url("/a")], by(Browser, ROBOTS_UNREACHABLE_BACKOFF=[30]))
-    assert reason(result, site.url("/a")) == "unreachable"
+    assert result.verdicts() == ["unreachable"]
     assert "; robots.txt unreachable: 503" in str(result.outcomes[site.url("/a")])
     assert other.fetches == 1
 
@@ -147,11 +135,8 @@ async def test_pages_that_the_user_lets_through(
     site.replies |= {"/robots.txt": RULES, "/a": redirect("/private/x"), api: moved}
     result = await crawl([Request(url, meta=meta)], by(plugin, **settings))
     assert result.outcomes.popitem()[1] == 200
-    assert (
-        result.stat("dry_run")
-        == result.stat("forbidden_redirects")
-        == len(settings) - ("ROBOTS_EXEMPT" in settings)
-    )
+    is_dry_run = "ROBOTS_DRY_RUN" in settings
+    assert result.stat("dry_run") == result.stat("forbidden_redirects") == is_dry_run
 
 
 @ensureDeferred
@@ -164,8 +149,7 @@ async def test_request_that_starts_a_session(site: Site) -> None:
     urls = [site.url("/a"), site.url("/private/a")]
     requests = [Request(url, meta={"_is_session_init_request": True}) for url in urls]
     result = await crawl(requests, by(Browser, ROBOTS_USE=["train-ai"]))
-    assert result.outcomes[urls[0]] == 200
-    assert reason(result, urls[1]) == "rule"
+    assert result.verdicts(*urls) == [200, "rule"]
 
 
 @ensureDeferred

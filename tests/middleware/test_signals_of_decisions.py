@@ -9,7 +9,7 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.policy.access import Outcome
-from tests.support.crawling import crawl, records
+from tests.support.crawling import crawl, listening, records
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -23,15 +23,10 @@ class Heard:
     """Keeps the arguments of each time that a signal is sent."""
 
     def __init__(self, signal: object) -> None:
-        self.signal = signal
         self.sent: list[dict[str, Any]] = []
-
-    def prepare(self, crawler: Crawler) -> None:
-        """Connect to the signal."""
-        crawler.signals.connect(self.hear, self.signal)
+        self.prepare = listening(self.hear, signal)
 
     def hear(self, **arguments: Any) -> None:
-        """Keep the arguments."""
         self.sent.append(arguments)
 
 
@@ -123,7 +118,7 @@ async def test_attempted(site: Site, other: Site, caplog: pytest.LogCaptureFixtu
         raise ValueError("mine")
 
     def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(fail, signals.robots_attempted)
+        listening(fail, signals.robots_attempted)(crawler)
         heard.prepare(crawler)
 
     result = await crawl([site.url("/a"), other.url("/a")], prepare=prepare)

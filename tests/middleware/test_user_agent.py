@@ -9,7 +9,6 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from tests.support.crawling import SETTINGS, Pages, crawl, lines, records
 from tests.support.site import Site, robots
@@ -44,7 +43,8 @@ async def applied(site: Site, settings: dict[str, Any] | None = None, **request:
     result = await crawl(
         requests, {"USER_AGENT": "defaultbot/1.0", **(settings or {})}, spider=spider
     )
-    [group] = [p for p in paths if isinstance(result.outcomes[site.url(f"/{p}")], RobotsDisallowed)]
+    verdicts = result.verdicts(*requests)
+    [group] = [path for path, verdict in zip(paths, verdicts, strict=True) if verdict == "rule"]
     return group
 
 
@@ -145,7 +145,6 @@ class Broken(Pages):
 
     @property
     def robotstxt_user_agent(self) -> str:
-        """Return the name, or raise."""
         Broken.asked += 1
         return "spiderbot" if Broken.asked <= self.good else "a" + 5  # type: ignore[operator]
 
@@ -223,7 +222,6 @@ class Renames:
     """A middleware that changes the User-Agent of each request, as plugins with random ones do."""
 
     def process_request(self, request: Request) -> None:
-        """Change the header."""
         request.headers["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1"
 
 
