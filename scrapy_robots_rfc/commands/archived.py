@@ -80,8 +80,9 @@ def found_in(
             # A time without a fraction means the end of that second. Milliseconds are not rounded.
             latest = time + timedelta(milliseconds=1 if time.microsecond else 1000)
         except (ValueError, OverflowError):
-            given = at or "''"
-            raise Failed(f"--at {given} is not a time; write it as 2026-11-22T19:30:00Z") from None
+            raise Failed(
+                f"--at {at or repr(at)} is not a time; write it as 2026-11-22T19:30:00Z"
+            ) from None
     damaged: dict[str, None] = {}
     results, names, times = _last_results(_records(opts.archive, damaged), origins, latest)
     bodies, urls = _responses(_records(opts.archive, damaged), results.values())
@@ -131,7 +132,6 @@ def _last_results(
 
 def _agent(name: str) -> Agent | None:
     """Return the agent for an archived name, or `None` if the name is empty."""
-    name = name[:_LONGEST_AGENT]
     # Commas separate tokens, unless there are spaces, which only a User-Agent contains.
     return parse_agent(name if " " in name else name.split(","))
 
@@ -274,8 +274,8 @@ def _found(
         if body is None:
             return Unknown("the archive does not contain the file with this digest", _ADVICE)
         file = parsed(body, origin.scheme, settings._replace(max_size=result.limit))
-    stale_since = 0.0 if fields.get("stale") == "yes" else None
-    validity = Validity(outcome, math.inf, unreachable_since=stale_since)
+    is_stale = fields.get("stale") == "yes"
+    validity = Validity(outcome, math.inf, unreachable_since=0.0 if is_stale else None)
     status = whole_number(fields.get("status"))
     robots = OriginPolicy(origin, validity, status, fields.get("cause", ""), file, lambda: NO_AGENT)
     source = origin.robots_url
@@ -289,6 +289,6 @@ def _found(
         archived=result.date,
         digest=digest,
         use=use,
-        agent=_agent(fields.get("agent", "")),
+        agent=_agent(fields.get("agent", "")[:_LONGEST_AGENT]),
         dry_run=fields.get("robots") == "ignore",
     )

@@ -38,6 +38,7 @@ from scrapy_robots_rfc.commands.common import (
     parsed,
     prepared,
     read,
+    refuse,
     source_name,
     stripped,
 )
@@ -84,7 +85,14 @@ _REQUESTED = re.compile("[A-Za-z][A-Za-z0-9+.-]*(?=://)|(?:about|data)(?=:)")
 def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Judge the URLs, print the verdicts, and return the exit code."""
     urls = _urls(console, opts)
-    _refuse_combinations(opts)
+    problems = {
+        "--at needs --archive": opts.at is not None and not opts.archive,
+        "--archive and --robots cannot be combined": opts.archive and opts.robots,
+        "--page fetches pages, so it cannot be combined with --archive or --robots": (
+            opts.page and (opts.archive or opts.robots)
+        ),
+    }
+    refuse(problems)
     uses = parse_uses(opts.use)
     if opts.page:
         settings.set(
@@ -154,20 +162,6 @@ def _cell(record: Mapping[str, Any]) -> str:
     """Return a verdict and its line for the table."""
     line = record["rule"] and record["rule"]["line"]
     return f"{record['verdict']} (line {line})" if line else record["verdict"]
-
-
-def _refuse_combinations(opts: Namespace) -> None:
-    """Reject options that contradict each other."""
-    problems = {
-        "--at needs --archive": opts.at is not None and not opts.archive,
-        "--archive and --robots cannot be combined": opts.archive and opts.robots,
-        "--page fetches pages, so it cannot be combined with --archive or --robots": (
-            opts.page and (opts.archive or opts.robots)
-        ),
-    }
-    for problem, applies in problems.items():
-        if applies:
-            raise Failed(problem)
 
 
 def _urls(console: Console, opts: Namespace) -> list[str]:
@@ -378,10 +372,13 @@ CHECK = Topic(
 
 def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Print a site's robots.txt, or fail if it is unreachable."""
-    if opts.html and not opts.page_url:
-        raise Failed("--html needs --url")
-    if opts.json and opts.page_url:
-        raise Failed("--url and --json cannot be combined; use check --json and lint --json")
+    problems = {
+        "--html needs --url": opts.html and not opts.page_url,
+        "--url and --json cannot be combined; use check --json and lint --json": (
+            opts.page_url and opts.json
+        ),
+    }
+    refuse(problems)
     our_settings = prepared(settings)
     origin = origin_of(opts.url, our_settings.schemes)
     if opts.robots is None:

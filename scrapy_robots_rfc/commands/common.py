@@ -112,6 +112,13 @@ class Console:
             abandon(self.stderr)
 
 
+def refuse(problems: Mapping[str, object]) -> None:
+    """Raise `Failed` with the first problem whose value is true."""
+    for problem, applies in problems.items():
+        if applies:
+            raise Failed(problem)
+
+
 class Topic(NamedTuple):
     """A subcommand with its help text, argparse arguments and function."""
 
@@ -341,9 +348,13 @@ class Inquirer(Spider):
         """Return a result, including the redirect target and advice."""
         url = robots.origin.robots_url
         last_url = stripped(self._last_urls.get(robots.origin, url))
-        target = None if last_url == url else last_url
         advice = self._advice.get(robots.cause, "check whether the site is up")
-        return FoundRobots(robots, url, redirected_to=target, advice=f"{advice}, {_COPY}")
+        return FoundRobots(
+            robots,
+            url,
+            redirected_to=None if last_url == url else last_url,
+            advice=f"{advice}, {_COPY}",
+        )
 
     async def page(self, url: str) -> Response:
         """Fetch a page, obeying robots.txt and following redirects."""
@@ -352,14 +363,13 @@ class Inquirer(Spider):
         try:
             return await self.crawler.engine.download_async(request)
         except Exception as error:
-            cause = cause_of(error, request, self)
+            is_disallowed = isinstance(error, RobotsDisallowed)
+            cause = str(error) if is_disallowed else cause_of(error, request, self)
             raise Failed(f"{request.url} cannot be read: {cause}") from error
 
 
 def cause_of(error: Exception, request: Request, spider: Spider) -> str:
     """Return why a page could not be fetched, as a log line would show it."""
-    if isinstance(error, RobotsDisallowed):
-        return str(error)
     timeout = read_settings(spider.settings).timeout
     return with_route(access_after(error, timeout), request).cause
 

@@ -57,6 +57,7 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
         origin_of(source, schemes) if is_url(source, schemes) else source for source in opts.sources
     )
     fetched = _fetched([each for each in sources if isinstance(each, Origin)], settings)
+    wanted = {*(TEXTS if opts.select is None else opts.select)}.difference(opts.ignore)
     totals: list[Counter[Severity]] = []
     codes = [0]
     for source in sources:
@@ -66,7 +67,7 @@ def _lint(settings: Settings, console: Console, opts: Namespace) -> int:
             console.complain(str(error))
             codes.append(NO_ANSWER)
             continue
-        findings = _selected(lint(file), opts)
+        findings = [finding for finding in lint(file) if finding.code in wanted]
         for finding in findings:
             _show(name, finding, console, opts.format)
         codes += (_SEVERITIES[finding.severity][0] for finding in findings)
@@ -115,12 +116,6 @@ def _read(
     if found.robots.robots is None:
         raise Failed(found.problem)
     return found.source, found.file, ""
-
-
-def _selected(findings: Iterable[Finding], opts: Namespace) -> list[Finding]:
-    """Return the findings that `--select` and `--ignore` don't exclude."""
-    selected = TEXTS.keys() if opts.select is None else opts.select
-    return [each for each in findings if each.code in selected and each.code not in opts.ignore]
 
 
 def _codes(value: str) -> frozenset[Flag | Code]:

@@ -43,6 +43,11 @@ NAMES = 5
 NO_SITE = "(no site)"
 _INDENT = 22  # for URLs in text output
 _DIGEST = 19  # characters of a digest in text output, with the name of the algorithm
+_NOT_A_REPORT = (
+    "is not a report, because most of its lines are not records; expected an uncompressed JSON"
+    " Lines file written by ROBOTS_REPORT, each line with one of the fields "
+    + ", ".join(sorted(MARKS))
+)
 _HOW_TO_LIST = (
     "to write them, crawl with the option `allowed`:"
     ' ROBOTS_REPORT = {"robots.jsonl": {"allowed": True}}'
@@ -56,9 +61,8 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
     """Print a summary of the file, and return 0."""
     sums = summed(opts.file, console, Sums(opts.only_run, opts.json or opts.allowed, opts.allowed))
     if sums.broken:
-        broken = pluralize(sums.broken, "broken record")
-        name = common.source_name(opts.file)
-        console.complain(f"{name}: ignored {broken}")
+        ignored = pluralize(sums.broken, "broken record")
+        console.complain(f"{common.source_name(opts.file)}: ignored {ignored}")
     if opts.html is not None:
         write_page(opts.html, page(sums, opts.file))
     if opts.json:
@@ -76,19 +80,18 @@ def summed(source: str, console: common.Console, sums: Sums) -> Sums:
     """
     with common.opened(source, console) as file:
         sums.read(file)
-    name = common.source_name(source)
-    if sums.broken > sums.records:
-        raise common.Failed(
-            f"{name} is not a report, because most of its lines are not records;"
-            " expected an uncompressed JSON Lines file written by ROBOTS_REPORT, each line with one"
-            f" of the fields {', '.join(sorted(MARKS))}"
-        )
-    if sums.only is not None and not sums.included:
-        runs = pluralize(len(sums.runs), "run")
-        raise common.Failed(f"{name} only has {runs}, so there is no run {sums.only}")
-    if sums.keeps_allowed and not sums.allowed_groups and sums.allowed != 0:
-        name = name if sums.only is None else f"run {sums.only} of {name}"
-        raise common.Failed(f"{name} has no records of allowed requests; {_HOW_TO_LIST}")
+    name, runs = common.source_name(source), pluralize(len(sums.runs), "run")
+    chosen = name if sums.only is None else f"run {sums.only} of {name}"
+    problems = {
+        f"{name} {_NOT_A_REPORT}": sums.broken > sums.records,
+        f"{name} only has {runs}, so there is no run {sums.only}": (
+            sums.only is not None and not sums.included
+        ),
+        f"{chosen} has no records of allowed requests; {_HOW_TO_LIST}": (
+            sums.keeps_allowed and not sums.allowed_groups and sums.allowed != 0
+        ),
+    }
+    common.refuse(problems)
     return sums
 
 
@@ -363,14 +366,13 @@ def _group_rows(
 
 def _title(group: Group, dropped: Requests, sums: Sums) -> str:
     """Return a group's site and reason, and its agent if there are several agents."""
-    details = [group.reason]
-    if group.token is not None:
-        details.append(f"group {group.token}")
-    if len(sums.agents) > 1:
-        details.append(f"agent {group.agent or NOT_GIVEN}")
-    why = group.why or group.rule or NOT_GIVEN
-    text = f"{group.origin or NO_SITE}: {why} ({', '.join(details)})"
-    return text + _in_dry_run(dropped.dry_run, sums)
+    details = [
+        group.reason,
+        f"group {group.token}" * (group.token is not None),
+        f"agent {group.agent or NOT_GIVEN}" * (len(sums.agents) > 1),
+    ]
+    why = f"{group.why or group.rule or NOT_GIVEN} ({', '.join(filter(None, details))})"
+    return f"{group.origin or NO_SITE}: {why}{_in_dry_run(dropped.dry_run, sums)}"
 
 
 def _in_dry_run(requests: int, sums: Sums) -> str:

@@ -106,8 +106,10 @@ class Site:
         file = url, _text(fields, "digest")
         if any(file) and (file in self.files or len(self.files) < MAX_FILES):
             self.files[file] = _time(fields, "fetched")
-        self.state["outcome"] = _text(fields, "outcome")
-        self.state["status"] = whole_number(fields.get("status"))
+        self.state |= {
+            "outcome": _text(fields, "outcome"),
+            "status": whole_number(fields.get("status")),
+        }
         if reason == ORIGIN:
             self.state["why"] = without_passwords(_text(fields, "why") or NOT_GIVEN)
         delay: Any = fields.get("crawl_delay")
