@@ -17,19 +17,19 @@ def has_receivers(manager: SignalManager, signal: object) -> bool:
     return any(liveReceivers(getAllReceivers(manager.sender, signal)))
 
 
-def send(manager: SignalManager, signal: object, robots: Any, **arguments: object) -> None:  # noqa: ANN401
+def send(manager: SignalManager, signal: object, policy: Any, **arguments: object) -> None:  # noqa: ANN401
     """Send an internal signal, whose handlers accept all arguments.
 
     This is much faster than `send_catch_log`, which inspects each handler.
 
-    :param robots: the `OriginPolicy` of the site.
+    :param policy: the `OriginPolicy` of the site.
     """
     for handler in liveReceivers(getAllReceivers(manager.sender, signal)):
         try:
-            handler(robots=robots, **arguments)
+            handler(policy=policy, **arguments)
         except Exception:  # still call the other handlers
             text = "Cannot handle a signal for %s; the crawl continues"
-            logger.exception(text, robots.origin.robots_url)
+            logger.exception(text, policy.origin.robots_url)
 
 
 #: Sent when an attempt to fetch a robots.txt file has ended, whether or not it was successful.
@@ -38,7 +38,7 @@ def send(manager: SignalManager, signal: object, robots: Any, **arguments: objec
 #: Arguments: `origin` (`policy.origins.Origin`), `result` (`policy.access.Outcome`), `status` (int,
 #: or None if there was no response), `body` (bytes, or None if there is no file), `error` (the
 #: cause as a str, or None if the fetch was successful), `request` (the request that needed the
-#: file, or None), `robots` (the `OriginPolicy` that applies to the origin from now on).
+#: file, or None), `policy` (the `OriginPolicy` that applies to the origin from now on).
 robots_fetched: object = object()
 
 #: Sent when a single exchange for a robots.txt has ended, such as a redirect or an error. Handlers
@@ -51,7 +51,7 @@ robots_exchanged: object = object()
 #: Sent before a request is dropped, or before an item is dropped because of its page
 #: (`Reason.PAGE`). Handlers must not be coroutines.
 #: Arguments: `request` (for an item, the request for its page), `decision` (`Decision`), `why`
-#: (str), `robots` (the `OriginPolicy` that decided, or None), `line` (the line number in robots.txt
+#: (str), `policy` (the `OriginPolicy` that decided, or None), `line` (the line number in robots.txt
 #: as an int, or None).
 request_disallowed: object = object()
 
@@ -62,7 +62,7 @@ request_allowed: object = object()
 
 #: Internal. Sent when an attempt to fetch a robots.txt has ended, or when a copy from the store is
 #: used. Handlers must not be coroutines, and must accept all arguments.
-#: Arguments: `robots` (the `OriginPolicy` that applies to the origin now), `fetch` (with
+#: Arguments: `policy` (the `OriginPolicy` that applies to the origin now), `fetch` (with
 #: `attempts`, `validity_before` and `last_validity` as they were before the attempt), `access` (the
 #: `Access`, or None if a copy from the store is used), `delays` (the seconds before each remaining
 #: attempt).
@@ -70,6 +70,6 @@ robots_attempted: object = object()
 
 #: Sent once for each site that asks for an interval between requests. Handlers must not be
 #: coroutines.
-#: Arguments: `robots` (the `OriginPolicy` of the site), `bound` (the `Bound` with the requested
+#: Arguments: `policy` (the `OriginPolicy` of the site), `bound` (the `Bound` with the requested
 #: interval), `interval` (the interval that is used, in seconds, up to ROBOTS_CRAWL_DELAY_MAX).
 site_paced: object = object()

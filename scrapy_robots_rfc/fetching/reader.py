@@ -122,11 +122,11 @@ class FileReader:
             await self._runtime.sleep(0)
         self._has_read = True
         self._runtime.call_later(0, self._allow_next)
-        robots = self.policy(origin, entry)
-        if robots.robots is not None:
+        policy = self.policy(origin, entry)
+        if policy.robots is not None:
             with contextlib.suppress(Exception):  # raised again when a page is checked
-                robots.decide(origin.robots_url)
-        return robots
+                policy.decide(origin.robots_url)
+        return policy
 
     def _allow_next(self) -> None:
         self._has_read = False

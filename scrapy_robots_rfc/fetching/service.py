@@ -76,7 +76,7 @@ class Crawl(Protocol):
     def robots_txt_answered(self, request: Request) -> None:
         """Handle a robots.txt request that was answered, or was cancelled after it was sent."""
 
-    def policy_changed(self, robots: OriginPolicy) -> None:
+    def policy_changed(self, policy: OriginPolicy) -> None:
         """Handle an origin's new policy, which also paces later robots.txt requests."""
 
 
@@ -179,8 +179,8 @@ class RobotsService:
 
         :param url: same as for `robots`, which raises the same errors.
         """
-        robots = await self.robots(url)
-        return sitemap_urls(robots.sitemaps, robots.origin.robots_url, self._settings.schemes)
+        policy = await self.robots(url)
+        return sitemap_urls(policy.sitemaps, policy.origin.robots_url, self._settings.schemes)
 
     def count_hit(self, policy: OriginPolicy) -> None:
         """Count a policy that didn't have to be fetched, unless the user has set it."""
@@ -206,31 +206,31 @@ class RobotsService:
         return policy
 
     def _policy_by_route(
-        self, origin: Origin, robots: OriginPolicy | None, request: Request | None
+        self, origin: Origin, policy: OriginPolicy | None, request: Request | None
     ) -> OriginPolicy | None:
         """Return an origin's policy, or the failure of a request's route if that is newer.
 
         A file is the same for all routes, but a failure only applies to the route that failed.
 
-        :param robots: the origin's policy in memory, or `None` if there is none.
+        :param policy: the origin's policy in memory, or `None` if there is none.
         :returns: `None` if robots.txt has to be fetched using this route.
         """
         route = self.routes.of(request)
         failure = self._failed_routes.get((origin, route))
         # A policy in memory that isn't for all routes is a failure of requests without a route. A
         # proxy may still get an answer.
-        if robots is None or (route is not None and not robots.for_all_routes):
+        if policy is None or (route is not None and not policy.for_all_routes):
             return failure
-        if failure is not None and failure.fetched >= robots.fetched:
+        if failure is not None and failure.fetched >= policy.fetched:
             return failure
-        return robots
+        return policy
 
     def user_policy_of(self, origin: Origin) -> OriginPolicy | None:
         """Return an origin's policy if no fetch is needed, as with ROBOTS_EXEMPT, or `None`."""
         for source in self._sources:
-            robots = source.robots(origin)
-            if robots is not None:
-                return robots
+            policy = source.robots(origin)
+            if policy is not None:
+                return policy
         return None
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
@@ -260,13 +260,13 @@ class RobotsService:
         route = self.routes.of(request)
         while True:
             fetch = self.fetch(origin, request)
-            robots = await fetch.result()
-            if robots is None or fetch.route == route:
-                return robots
-            is_route_failure = robots is self._failed_routes.get((origin, fetch.route))
-            is_direct_failure = not robots.for_all_routes  # it got no answer without a proxy
+            policy = await fetch.result()
+            if policy is None or fetch.route == route:
+                return policy
+            is_route_failure = policy is self._failed_routes.get((origin, fetch.route))
+            is_direct_failure = not policy.for_all_routes  # it got no answer without a proxy
             if not is_route_failure and not is_direct_failure:
-                return robots
+                return policy
 
     def tick(self) -> None:
         """Interrupt attempts that take too long, or all of them when the crawl ends."""
@@ -285,9 +285,9 @@ class RobotsService:
         lease_pauses = doubling(*_LEASE_PAUSES)
         shortage_pauses = doubling(*_SHORTAGE_PAUSES)
         while True:
-            robots, may_request = await self._look_up_copy(fetch)
-            if robots is not None:
-                return robots
+            policy, may_request = await self._look_up_copy(fetch)
+            if policy is not None:
+                return policy
             if not may_request:  # another worker is fetching the file, so check again later
                 if not fetch.waits_for_lease:
                     fetch.waits_for_lease = True
@@ -306,15 +306,15 @@ class RobotsService:
                 await self._sleep(fetch, pause)
                 continue
             if self.store is not None and isinstance(access, Local | Unreachable):
-                robots, _ = await self._look_up_copy(fetch)  # another worker may have stored it
-                if robots is not None:
-                    return robots
-            robots, access, delays = await self._conclude(fetch, fetched)
-            await self._notify(fetch, robots, access)
+                policy, _ = await self._look_up_copy(fetch)  # another worker may have stored it
+                if policy is not None:
+                    return policy
+            policy, access, delays = await self._conclude(fetch, fetched)
+            await self._notify(fetch, policy, access)
             if not delays:
-                return robots
+                return policy
             fetch.attempts += 1
-            fetch.last_validity = robots.validity
+            fetch.last_validity = policy.validity
             await self._sleep(fetch, delays[0])  # the other delays are only logged
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
@@ -349,11 +349,11 @@ class RobotsService:
         copy = fetch.copy = lookup.entry
         if copy is not None and lookup.is_fresh and fetch.can_use(copy):
             self._count(stats.CACHE_STORE_HITS)
-            robots = await self._files.read(origin, copy)
-            self._report(fetch, robots)
-            self.memory.put(origin, robots, copy)
-            await self._notify(fetch, robots)
-            return robots, False
+            policy = await self._files.read(origin, copy)
+            self._report(fetch, policy)
+            self.memory.put(origin, policy, copy)
+            await self._notify(fetch, policy)
+            return policy, False
         if copy is not None and lookup.may_fetch and self.store.shared:
             # Until there is a new copy, other workers may request pages at the old copy's interval.
             # So use it for the robots.txt request, too.
@@ -450,30 +450,30 @@ class RobotsService:
         """Return the new policy, the result of the attempt, and the delays before any retries."""
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
-        robots = await self._files.read(fetch.origin, entry)
-        if isinstance(access, Successful) and robots.file is None:
+        policy = await self._files.read(fetch.origin, entry)
+        if isinstance(access, Successful) and policy.file is None:
             # ROBOTSTXT_PARSER failed, and would fail again in a retry (`hopeless`). Don't store
             # that, since other crawls may use another parser.
-            access = Unreachable(access.status, robots.cause, hopeless=True)
+            access = Unreachable(access.status, policy.cause, hopeless=True)
             return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
-        delays = self._delays(fetch, robots, access)
-        self._report(fetch, robots, access, delays)
+        delays = self._delays(fetch, policy, access)
+        self._report(fetch, policy, access, delays)
         if delays:  # nothing is cached before the last attempt
-            return robots, access, delays
+            return policy, access, delays
         if is_route_failure(access):
-            self._remember_failure(fetch, robots)
-            return robots, access, delays
-        self.memory.put(fetch.origin, robots, entry)
+            self._remember_failure(fetch, policy)
+            return policy, access, delays
+        self.memory.put(fetch.origin, policy, entry)
         if not fetch.can_use(entry):
             # The fetch has a route, but a request without it failed, for example after a redirect.
             # Requests with this route ignore such an entry. Unless they find a failure of their own
             # route, they would start the same fetch again and again.
-            self._failed_routes[fetch.origin, fetch.route] = robots
+            self._failed_routes[fetch.origin, fetch.route] = policy
         if self.store is not None:
             may_store = fetched.freshness.stored
             self._runtime.spawn(self.store.publish(fetch.origin, entry, may_store=may_store))
-        return robots, access, delays
+        return policy, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
         """Return the entry that applies after an attempt, for requests with the fetch's route.
@@ -495,11 +495,11 @@ class RobotsService:
         return next_entry(fetch.copy, fetched, now, settings, unreachable_since)
 
     def _delays(
-        self, fetch: PendingFetch, robots: OriginPolicy, access: Access
+        self, fetch: PendingFetch, policy: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
         """Return the seconds to wait before each retry."""
         # Pages don't wait for retries if a stale copy is used, or after a very long outage.
-        if not isinstance(access, Unreachable) or robots.outcome is not Outcome.UNREACHABLE:
+        if not isinstance(access, Unreachable) or policy.outcome is not Outcome.UNREACHABLE:
             return ()
         # If the page names a proxy or account, a retry uses the same one, which has just failed.
         # Otherwise, the proxy was picked by a middleware, which may pick another one.
@@ -516,27 +516,27 @@ class RobotsService:
         advice = "report it, unless a download handler or a middleware of yours is the cause"
         local = Local(error_text(error), advice, error)
         entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
-        robots = self._files.policy(fetch.origin, entry)
-        self._report(fetch, robots, local)
-        self._remember_failure(fetch, robots)
-        return robots
+        policy = self._files.policy(fetch.origin, entry)
+        self._report(fetch, policy, local)
+        self._remember_failure(fetch, policy)
+        return policy
 
-    def _remember_failure(self, fetch: PendingFetch, robots: OriginPolicy) -> None:
+    def _remember_failure(self, fetch: PendingFetch, policy: OriginPolicy) -> None:
         """Remember a route failure, and let other workers fetch the file."""
-        self._failed_routes[fetch.origin, fetch.route] = robots
+        self._failed_routes[fetch.origin, fetch.route] = policy
         if self.store is not None:
             self._runtime.spawn(self.store.unlock(fetch.origin))
 
     async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
         """Report that the machine has run out of a resource, which isn't the site's fault."""
         entry = self._entry_after(fetch, fetched)
-        robots = await self._files.read(fetch.origin, entry)
-        self._report(fetch, robots, fetched.access, (pause,))
+        policy = await self._files.read(fetch.origin, entry)
+        self._report(fetch, policy, fetched.access, (pause,))
 
     def _report(
         self,
         fetch: PendingFetch,
-        robots: OriginPolicy,
+        policy: OriginPolicy,
         access: Access | None = None,
         delays: tuple[float, ...] = (),
     ) -> None:
@@ -547,14 +547,14 @@ class RobotsService:
         """
         if not delays and not is_route_failure(access):
             before = fetch.validity_before
-            if fetch.changes(robots.outcome):
-                self._count(stats.ORIGINS.format(outcome=robots.outcome.value))
-            if robots.stale and (before is None or not before.stale):
+            if fetch.changes(policy.outcome):
+                self._count(stats.ORIGINS.format(outcome=policy.outcome.value))
+            if policy.stale and (before is None or not before.stale):
                 self._count(stats.ORIGINS_STALE)
         signals.send(
             self._crawler.signals,
             signals.robots_attempted,
-            robots=robots,
+            policy=policy,
             fetch=fetch,
             access=access,
             delays=delays,
@@ -563,7 +563,7 @@ class RobotsService:
     # Notifying the crawl.
 
     async def _notify(
-        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None = None
+        self, fetch: PendingFetch, policy: OriginPolicy, access: Access | None = None
     ) -> None:
         """Notify the crawl, then wait up to ROBOTS_TIMEOUT for the signal handlers.
 
@@ -572,11 +572,11 @@ class RobotsService:
 
         :param access: the result of the attempt, or `None` if none was made.
         """
-        self._crawl.policy_changed(robots)
+        self._crawl.policy_changed(policy)
         if not self._has_handlers():  # most crawls don't have any, so avoid the task
             return
         sent: Waiter[None] = Waiter()
-        self._runtime.spawn(self._send_signals(fetch, robots, access, sent))
+        self._runtime.spawn(self._send_signals(fetch, policy, access, sent))
         timer = self._runtime.call_later(self._settings.timeout, partial(sent.resolve, None))
         try:
             await sent
@@ -590,7 +590,7 @@ class RobotsService:
         return has_handlers(signals.robots_fetched) or (parsed is not None and has_handlers(parsed))
 
     async def _send_signals(
-        self, fetch: PendingFetch, robots: OriginPolicy, access: Access | None, sent: Waiter[None]
+        self, fetch: PendingFetch, policy: OriginPolicy, access: Access | None, sent: Waiter[None]
     ) -> None:
         """Send Scrapy's signals and ours, then resolve `sent`."""
         send = self._crawler.signals.send_catch_log_async
@@ -598,19 +598,19 @@ class RobotsService:
         is_successful = isinstance(access, Successful)
         is_stale = access is not None and not is_successful  # then any file is an older copy
         try:
-            if parsed is not None and robots.file is not None and not is_stale:
-                await send(parsed, robotparser=robots.file.parser, request=fetch.source)
+            if parsed is not None and policy.file is not None and not is_stale:
+                await send(parsed, robotparser=policy.file.parser, request=fetch.source)
             if access is None:  # nothing was fetched
                 return
             await send(
                 signals.robots_fetched,
-                origin=robots.origin,
+                origin=policy.origin,
                 result=access.outcome,
                 status=access.status,
                 body=access.body if isinstance(access, Successful) else None,
                 error=None if is_successful else access.cause,
                 request=fetch.source,
-                robots=robots,
+                policy=policy,
             )
         finally:
             sent.resolve(None)

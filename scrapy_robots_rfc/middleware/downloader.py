@@ -193,14 +193,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             fetch.waits_for_turn = False
             self.service.pending.take_room(fetch)
 
-    def _judge(self, request: Request, robots: OriginPolicy) -> _Result:
+    def _judge(self, request: Request, policy: OriginPolicy) -> _Result:
         """Judge a request. If it is allowed, let it through when its site's turn comes."""
         agent = self.user_agents.of(request)
-        decision, reason = robots.verdict(request.url, agent, self._settings)
+        decision, reason = policy.verdict(request.url, agent, self._settings)
         may_be_sent = reason is None or self._settings.dry_run
-        if may_be_sent and not self.throttle.admit(request, robots, agent):
-            return self._wait_for_turn(request, robots)
-        self.enforcement.conclude(request, robots, decision, reason)
+        if may_be_sent and not self.throttle.admit(request, policy, agent):
+            return self._wait_for_turn(request, policy)
+        self.enforcement.conclude(request, policy, decision, reason)
         return None
 
     # Waiting, for requests that didn't wait in the scheduler.
@@ -210,23 +210,23 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         # The request may have taken its site's turn when it left the scheduler. Give it back,
         # because the robots.txt request goes to the same site and needs a turn first.
         self.throttle.release(request)
-        robots = await self.service.fetch_for(origin, request)
-        if robots is None:  # the spider is closing
+        policy = await self.service.fetch_for(origin, request)
+        if policy is None:  # the spider is closing
             return self._return_or_fail(request, undecided_error(origin))
-        return await _result_of(self._judge(request, robots))
+        return await _result_of(self._judge(request, policy))
 
-    async def _wait_for_turn(self, request: Request, robots: OriginPolicy) -> Request | None:
+    async def _wait_for_turn(self, request: Request, policy: OriginPolicy) -> Request | None:
         """Wait for a request's turn if its interval wasn't known earlier, then judge it."""
         try:
-            await self.throttle.wait_for_turn(request, robots.origin)
+            await self.throttle.wait_for_turn(request, policy.origin)
         except RobotsUndecided as error:
             return self._return_or_fail(request, error)
-        newest: OriginPolicy | None = self.service.memory.get(robots.origin)
+        newest: OriginPolicy | None = self.service.memory.get(policy.origin)
         if newest is not None and newest.for_all_routes:
-            robots = newest
-            if not self.gate.is_usable(robots):
-                return await self._wait_for_file(request, robots.origin)
-        return await _result_of(self._judge(request, robots))
+            policy = newest
+            if not self.gate.is_usable(policy):
+                return await self._wait_for_file(request, policy.origin)
+        return await _result_of(self._judge(request, policy))
 
     def _return_or_fail(self, request: Request, error: RobotsUndecided) -> Request:
         """Return a request to the scheduler that handed it out, because the spider is closing.
@@ -256,13 +256,13 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Return the agent for requests that don't name one."""
         return self.user_agents.default()
 
-    def policy_changed(self, robots: OriginPolicy) -> None:
+    def policy_changed(self, policy: OriginPolicy) -> None:
         """Pace a site according to what its file requests for the crawl's own agent."""
         try:
             agent = self.default_agent()
         except Exception:  # noqa: BLE001 - raised again when a page is checked
             agent = NO_AGENT
-        self.throttle.note(robots, agent)
+        self.throttle.note(policy, agent)
 
     # Start and end of the crawl.
 

@@ -49,44 +49,44 @@ class Enforcement:
         self._errors: LocalCache[str | None, Exception] = LocalCache(_MAX_ERRORS)
         crawler.signals.connect(self._attempted, signals.robots_attempted)
 
-    def _attempted(self, robots: OriginPolicy, access: Access | None, **_: object) -> None:
+    def _attempted(self, policy: OriginPolicy, access: Access | None, **_: object) -> None:
         """Keep the exception if the crawl itself failed."""
         if isinstance(access, Local) and access.error is not None:
-            self._errors[str(robots.origin)] = access.error
+            self._errors[str(policy.origin)] = access.error
 
     def conclude(
-        self, request: Request, robots: OriginPolicy, decision: Decision, reason: str | None
+        self, request: Request, policy: OriginPolicy, decision: Decision, reason: str | None
     ) -> None:
         """Count a decision, and drop the request if it is disallowed.
 
         :param reason: why the request is disallowed, or `None` if it is allowed.
         :raises RobotsDisallowed: the request is disallowed.
         """
-        if robots.exempt is not None:  # its pages are always allowed
+        if policy.exempt is not None:  # its pages are always allowed
             self._count(stats.EXEMPTED)
-            self._count(stats.EXEMPTED_BY.format(site=robots.exempt))
+            self._count(stats.EXEMPTED_BY.format(site=policy.exempt))
             return
         if decision.stale:
             self._count(stats.CACHE_STALE_DECISIONS)
-        if robots.override is not None:
+        if policy.override is not None:
             self._count(stats.OVERRIDDEN)
         # Many URLs share one `Decision`, so its origin is only added if the decision is reported.
         if reason is not None:
-            decision = decision._replace(origin=str(robots.origin))
-            self.drop(request, decision, Refusal(reason), robots)
+            decision = decision._replace(origin=str(policy.origin))
+            self.drop(request, decision, Refusal(reason), policy)
             return
         self._count(stats.ALLOWED)
         if self._signals_allowed:
-            decision = decision._replace(origin=str(robots.origin))
-            explanation = Refusal(robots.why(decision))  # both signals have the same arguments
-            self._send(signals.request_allowed, request, decision, explanation, robots)
+            decision = decision._replace(origin=str(policy.origin))
+            explanation = Refusal(policy.why(decision))  # both signals have the same arguments
+            self._send(signals.request_allowed, request, decision, explanation, policy)
 
     def drop(
-        self, request: Request, decision: Decision, refusal: Refusal, robots: OriginPolicy | None
+        self, request: Request, decision: Decision, refusal: Refusal, policy: OriginPolicy | None
     ) -> None:
         """Drop a request or its response. Count it, log it, send a signal, and raise an exception.
 
-        :param robots: the policy that decided, or `None` if the robots.txt could not be fetched.
+        :param policy: the policy that decided, or `None` if the robots.txt could not be fetched.
         :raises RobotsDisallowed: always, except in a dry run.
         :raises UnreachableError: raised instead if a single-page command couldn't get robots.txt.
         """
@@ -98,7 +98,7 @@ class Enforcement:
         logger.debug(text, refusal.by, shown, refusal.why, extra=spider)
         self._count(stats.FORBIDDEN)
         self._count(stats.FORBIDDEN_BY.format(reason=decision.reason.value))
-        self._send(signals.request_disallowed, request, decision, refusal, robots)
+        self._send(signals.request_disallowed, request, decision, refusal, policy)
         if self._dry_run:
             self._count(stats.DRY_RUN)
             self.let_through.add(request)
@@ -115,7 +115,7 @@ class Enforcement:
         request: Request,
         decision: Decision,
         explanation: Refusal,
-        robots: OriginPolicy | None,
+        policy: OriginPolicy | None,
     ) -> None:
         """Send `request_disallowed` or `request_allowed`."""
         self._crawler.signals.send_catch_log(
@@ -123,7 +123,7 @@ class Enforcement:
             request=request,
             decision=decision,
             why=explanation.why,
-            robots=robots,
+            policy=policy,
             # Without an Allow or Disallow rule, a Content-Usage line may be responsible.
             line=explanation.line if decision.rule is None else decision.rule.line,
         )

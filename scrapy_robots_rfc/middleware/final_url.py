@@ -108,21 +108,21 @@ class FinalUrls:
         :raises IgnoreRequest: if the URL is disallowed, or its robots.txt doesn't arrive in time.
         """
         agent = self._middleware.user_agents.of(request)
-        robots = self._middleware.policy_for(origin, request)
-        if robots is None:
-            robots = await self._fetch(origin, request)
+        policy = self._middleware.policy_for(origin, request)
+        if policy is None:
+            policy = await self._fetch(origin, request)
         else:
-            self._middleware.service.count_hit(robots)
-        if robots is None and is_closing(self._crawler):
+            self._middleware.service.count_hit(policy)
+        if policy is None and is_closing(self._crawler):
             self._count(stats.UNDECIDED)
             raise undecided_error(origin)
-        if robots is None:
+        if policy is None:
             self._drop(request, response.url, f"not known after {FETCH_TIME:g} s", origin)
-        elif robots.exempt is None:  # pages of exempt sites are always allowed
-            decision, why = robots.verdict(response.url, agent, self._settings)
+        elif policy.exempt is None:  # pages of exempt sites are always allowed
+            decision, why = policy.verdict(response.url, agent, self._settings)
             if why is not None:
                 decision = decision._replace(origin=str(origin))
-                self._refuse(request, response.url, decision, why, robots)
+                self._refuse(request, response.url, decision, why, policy)
         return response  # allowed, or this is a dry run
 
     async def _fetch(self, origin: Origin, request: Request) -> OriginPolicy | None:
@@ -134,11 +134,11 @@ class FinalUrls:
         result: Waiter[OriginPolicy | None] = Waiter()
 
         def stop_after_failure(
-            robots: OriginPolicy, delays: tuple[float, ...], **_: object
+            policy: OriginPolicy, delays: tuple[float, ...], **_: object
         ) -> None:
             # `delays` are the waits before retries. Without any, the fetch ends by itself.
-            if robots.origin == origin and delays:
-                result.resolve(robots)
+            if policy.origin == origin and delays:
+                result.resolve(policy)
 
         async def wait() -> None:
             result.resolve(await self._middleware.service.fetch_for(origin, request))
@@ -163,7 +163,7 @@ class FinalUrls:
         url: str,
         decision: Decision,
         why: str,
-        robots: OriginPolicy | None,
+        policy: OriginPolicy | None,
     ) -> None:
         """Drop a page, and report which URL it was redirected to.
 
@@ -171,4 +171,4 @@ class FinalUrls:
         """
         self._count(stats.FORBIDDEN_REDIRECTS)
         why = f"redirected to {shorten(without_userinfo(url))}; {why}"
-        self._middleware.enforcement.drop(request, decision, Refusal(why), robots)
+        self._middleware.enforcement.drop(request, decision, Refusal(why), policy)

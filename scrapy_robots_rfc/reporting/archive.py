@@ -113,28 +113,28 @@ class Archive:
         head = StatusAndHeaders(line, _lines(request.headers, _SECRETS), is_http_request=True)
         self._write("request", url, request.body, {"WARC-Record-ID": sent}, head)
 
-    def _fetched(self, robots: OriginPolicy, request: Request | None) -> None:
+    def _fetched(self, policy: OriginPolicy, request: Request | None) -> None:
         """Write the result of an attempt to fetch a file, dated as in the report (`fetched`).
 
         :param request: the request that triggered the fetch, or `None`.
         """
         offset = self._runtime.date() - self._runtime.clock()
         fields = {
-            "origin": str(robots.origin),
+            "origin": str(policy.origin),
             "agent": agent_name(self._crawler, request) or "",
-            "outcome": robots.outcome.value,
-            "cause": robots.cause,
-            "status": "" if robots.status is None else str(robots.status),
-            "fresh-until": utc_text(offset + robots.validity.fresh_until),
-            "stale": "yes" if robots.stale else "no",
+            "outcome": policy.outcome.value,
+            "cause": policy.cause,
+            "status": "" if policy.status is None else str(policy.status),
+            "fresh-until": utc_text(offset + policy.validity.fresh_until),
+            "stale": "yes" if policy.stale else "no",
             "limit": str(self._settings.max_size),
-            "digest": "" if robots.file is None else robots.file.digest,
+            "digest": "" if policy.file is None else policy.file.digest,
         }
         headers = {
-            "WARC-Date": utc_text(offset + robots.fetched),
-            "WARC-Refers-To": self._last.pop(robots.origin, ""),
+            "WARC-Date": utc_text(offset + policy.fetched),
+            "WARC-Refers-To": self._last.pop(policy.origin, ""),
         }
-        self._write("metadata", robots.origin.robots_url, _fields(fields), headers)
+        self._write("metadata", policy.origin.robots_url, _fields(fields), headers)
 
     def _close(self) -> None:
         self._file.close()

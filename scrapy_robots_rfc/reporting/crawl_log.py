@@ -262,30 +262,30 @@ class CrawlLog:
 
     def attempted(
         self,
-        robots: OriginPolicy,
+        policy: OriginPolicy,
         fetch: PendingFetch,
         access: Access | None,
         delays: Sequence[float],
     ) -> None:
         """Log the result of an attempt. After the last attempt, count the origin's outcome."""
         of_route = is_route_failure(access)
-        is_unreachable = robots.validity.unreachable_since is not None
+        is_unreachable = policy.validity.unreachable_since is not None
         if isinstance(access, Local):
-            self._local_failure(robots, access)
+            self._local_failure(policy, access)
         elif delays:
-            self._retrying(robots, fetch, delays)
+            self._retrying(policy, fetch, delays)
         elif is_unreachable:
-            self._given_up(robots, fetch, of_route=of_route)
+            self._given_up(policy, fetch, of_route=of_route)
         elif fetch.attempts or _was_unreachable(fetch):
-            self._note(RECOVERED, robots, robots.cause)
-        if robots.outcome is Outcome.UNREACHABLE and (delays or of_route):
-            if fetch.changes(robots.outcome):
-                self._retried[robots.origin] = robots.cause, bool(delays)
+            self._note(RECOVERED, policy, policy.cause)
+        if policy.outcome is Outcome.UNREACHABLE and (delays or of_route):
+            if fetch.changes(policy.outcome):
+                self._retried[policy.origin] = policy.cause, bool(delays)
         elif not delays and not of_route:
-            self._concluded(robots, fetch)
+            self._concluded(policy, fetch)
 
     def disallowed(
-        self, decision: Decision, why: str, robots: OriginPolicy | None, line: int | None
+        self, decision: Decision, why: str, policy: OriginPolicy | None, line: int | None
     ) -> None:
         """Count a disallowed request. Log an origin's first one, or a failure of the crawl itself.
 
@@ -295,22 +295,22 @@ class CrawlLog:
         if decision.origin is None or decision.reason is Reason.PAGE:
             return
         self.summary.disallowed(decision, decision.origin, why, line)
-        if robots is None:
+        if policy is None:
             return
-        if decision.reason is Reason.LOCAL and (access := self._local.get(_start(robots.cause))):
-            self._log_local_failure(robots, access)
+        if decision.reason is Reason.LOCAL and (access := self._local.get(_start(policy.cause))):
+            self._log_local_failure(policy, access)
         if decision.reason not in _LOGGED_REASONS and not self._shows_debug:
             kind = LET_THROUGH if self._settings.dry_run else DISALLOWED
-            self._note_once(kind, robots, str(robots.origin), why)
+            self._note_once(kind, policy, str(policy.origin), why)
 
-    def _retrying(self, robots: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
+    def _retrying(self, policy: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
         """Log the first failed attempt. The origin's pages wait until it has been retried."""
         if fetch.last_validity is not None or _was_unreachable(fetch):
             return
         soonest = 1 + sum(delays)
         latest = soonest + len(delays) * self._settings.timeout
         max_age = self._settings.unreachable_max_age
-        outcome = robots.outcome
+        outcome = policy.outcome
         if outcome is Outcome.UNREACHABLE and max_age is not None and max_age <= soonest:
             outcome = Outcome.UNAVAILABLE
         times = (
@@ -318,35 +318,35 @@ class CrawlLog:
             _seconds(soonest),
             _seconds(latest),
         )
-        self._note(RETRYING, robots, robots.cause, *times, _CONSEQUENCE[outcome])
+        self._note(RETRYING, policy, policy.cause, *times, _CONSEQUENCE[outcome])
 
-    def _given_up(self, robots: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
+    def _given_up(self, policy: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
         """Log the result after the last attempt has failed, unless the fetch changed nothing."""
-        if _was_unreachable(fetch) and not fetch.changes(robots.outcome):
+        if _was_unreachable(fetch) and not fetch.changes(policy.outcome):
             return
-        kind = _GIVEN_UP[robots.outcome]
+        kind = _GIVEN_UP[policy.outcome]
         if of_route and kind is GIVEN_UP:
             kind = ROUTE_FAILED
-        seconds = _seconds(robots.validity.fresh_until - self._runtime.clock())
-        self._note(kind, robots, robots.cause, seconds)
+        seconds = _seconds(policy.validity.fresh_until - self._runtime.clock())
+        self._note(kind, policy, policy.cause, seconds)
 
-    def _local_failure(self, robots: OriginPolicy, access: Local) -> None:
+    def _local_failure(self, policy: OriginPolicy, access: Local) -> None:
         """Log a failure of the crawl itself once per kind, now or when a page is dropped."""
         start = _start(access.cause)
         if start in self._local or len(self._local) >= _MAX_FAILURES:
             return
         self._local[start] = access
-        if access.shortage or robots.outcome is not Outcome.LOCAL:
-            self._log_local_failure(robots, access)
+        if access.shortage or policy.outcome is not Outcome.LOCAL:
+            self._log_local_failure(policy, access)
 
-    def _log_local_failure(self, robots: OriginPolicy, access: Local) -> None:
+    def _log_local_failure(self, policy: OriginPolicy, access: Local) -> None:
         self._local[_start(access.cause)] = None
-        effect = f"{_CONSEQUENCE[robots.outcome]} until this is fixed"
+        effect = f"{_CONSEQUENCE[policy.outcome]} until this is fixed"
         if access.shortage:
             effect = "its pages are waiting"
         logger.error(
             "%s could not be requested because the crawl itself failed (%s), so %s; %s",
-            robots.origin.robots_url,
+            policy.origin.robots_url,
             access.cause,
             effect,
             access.advice,
@@ -354,30 +354,30 @@ class CrawlLog:
             extra=self._extra(),
         )
 
-    def _concluded(self, robots: OriginPolicy, fetch: PendingFetch) -> None:
+    def _concluded(self, policy: OriginPolicy, fetch: PendingFetch) -> None:
         """Count an origin's outcome, and log why its rules are missing or incomplete."""
-        self._retried.pop(robots.origin, None)
-        if fetch.changes(robots.outcome):
-            self.summary.concluded(robots.origin, robots.outcome, robots.cause)
+        self._retried.pop(policy.origin, None)
+        if fetch.changes(policy.outcome):
+            self.summary.concluded(policy.origin, policy.outcome, policy.cause)
         before = fetch.validity_before
-        if robots.stale and (before is None or not before.stale):
-            self.summary.stale.add(str(robots.origin), robots.cause)
-        file = robots.file
+        if policy.stale and (before is None or not before.stale):
+            self.summary.stale.add(str(policy.origin), policy.cause)
+        file = policy.file
         max_size = self._settings.max_size
-        url = robots.origin.robots_url
+        url = policy.origin.robots_url
         # A 404 is expected, so only the other cause, a broken redirect, is logged.
-        is_lost = robots.outcome is Outcome.UNAVAILABLE and robots.cause != str(robots.status)
-        if is_lost and robots.validity.unreachable_since is None and robots.status is not None:
-            self._note_once(UNAVAILABLE, robots, url, robots.cause)
+        is_lost = policy.outcome is Outcome.UNAVAILABLE and policy.cause != str(policy.status)
+        if is_lost and policy.validity.unreachable_since is None and policy.status is not None:
+            self._note_once(UNAVAILABLE, policy, url, policy.cause)
         elif file is not None and file.size > max_size:
-            self._note_once(TOO_LONG, robots, url, max_size)
+            self._note_once(TOO_LONG, policy, url, max_size)
         elif file is not None and file.robots is not None and file.robots.is_page:
-            self._note_once(WEB_PAGE, robots, url)
+            self._note_once(WEB_PAGE, policy, url)
 
-    def _paced(self, robots: OriginPolicy, bound: Bound, interval: float) -> None:
+    def _paced(self, policy: OriginPolicy, bound: Bound, interval: float) -> None:
         """Log the delay that a site requests; see `signals.py`."""
-        origin = robots.origin
-        asked = robots.cited(bound.text)
+        origin = policy.origin
+        asked = policy.cited(bound.text)
         # Scrapy uses one slot per host, unless a request names another one.
         delay = slot_delay(self._crawler, origin.host)
         is_random = self._crawler.settings.getbool("RANDOMIZE_DOWNLOAD_DELAY")
@@ -388,14 +388,14 @@ class CrawlLog:
         else:
             self._note_site(PACED_LESS, str(origin), asked, origin, interval)
 
-    def _note(self, kind: Kind, robots: OriginPolicy, *arguments: object) -> None:
-        self._note_site(kind, str(robots.origin), robots.origin.robots_url, *arguments)
+    def _note(self, kind: Kind, policy: OriginPolicy, *arguments: object) -> None:
+        self._note_site(kind, str(policy.origin), policy.origin.robots_url, *arguments)
 
-    def _note_once(self, kind: Kind, robots: OriginPolicy, *arguments: object) -> None:
-        key = hash((robots.origin, kind.text))
+    def _note_once(self, kind: Kind, policy: OriginPolicy, *arguments: object) -> None:
+        key = hash((policy.origin, kind.text))
         if key not in self._logged:
             self._logged[key] = None
-            self._note_site(kind, str(robots.origin), *arguments)
+            self._note_site(kind, str(policy.origin), *arguments)
 
     def _note_site(self, kind: Kind, site: str, *arguments: object) -> None:
         """Log an event at its own level, or at DEBUG if there have been enough such lines."""

@@ -182,12 +182,12 @@ class Report:
         request: Request,
         decision: Decision,
         why: str,
-        robots: OriginPolicy | None,
+        policy: OriginPolicy | None,
         line: int | None,
     ) -> None:
         """Count a decision and write its record; see `signals.py`."""
-        if robots is not None:
-            self._count(decision, robots)
+        if policy is not None:
+            self._count(decision, policy)
         if decision.allowed and not self._lists_allowed:
             return
         rule = decision.rule
@@ -205,20 +205,20 @@ class Report:
             stale=decision.stale,
             dry_run=self._settings.dry_run and not decision.allowed,
             allowed=decision.allowed,
-            **({} if robots is None else self._policy(robots)),
+            **({} if policy is None else self._policy(policy)),
         )
         if self._write(record):
             self._stats.inc_value(_RECORDS)
 
-    def _policy(self, robots: OriginPolicy) -> dict[str, Any]:
+    def _policy(self, policy: OriginPolicy) -> dict[str, Any]:
         """Return the fields that describe an origin's robots.txt."""
         return {
-            "robots_url": self._overrides.get(robots.override, robots.origin.robots_url),
-            "digest": None if robots.file is None else robots.file.digest,
-            "outcome": robots.outcome.value,
-            "status": robots.status,
-            "fetched": self._date(robots.fetched),
-            "fresh_until": self._date(robots.validity.fresh_until),
+            "robots_url": self._overrides.get(policy.override, policy.origin.robots_url),
+            "digest": None if policy.file is None else policy.file.digest,
+            "outcome": policy.outcome.value,
+            "status": policy.status,
+            "fetched": self._date(policy.fetched),
+            "fresh_until": self._date(policy.validity.fresh_until),
         }
 
     def _date(self, clock: float) -> str | None:
@@ -227,21 +227,21 @@ class Report:
             return None
         return utc_text(self._runtime.date() + clock - self._runtime.clock())
 
-    def _count(self, decision: Decision, robots: OriginPolicy) -> None:
+    def _count(self, decision: Decision, policy: OriginPolicy) -> None:
         """Count a decision in the record of its origin."""
-        record = self._origin(robots.origin)
-        state = robots.fetched, robots.outcome
+        record = self._origin(policy.origin)
+        state = policy.fetched, policy.outcome
         if record.get("state") != state:  # only then, because this takes a while
-            why = printable(robots.outcome.explained(robots.cause, stale=robots.stale))
-            record.update(self._policy(robots), why=why, stale=robots.stale, state=state)
+            why = printable(policy.outcome.explained(policy.cause, stale=policy.stale))
+            record.update(self._policy(policy), why=why, stale=policy.stale, state=state)
         record["allowed_requests" if decision.allowed else "disallowed_requests"] += 1
         if decision.reason is Reason.USE:  # this request was already counted as allowed
             record["allowed_requests"] -= 1
 
-    def _paced(self, robots: OriginPolicy, bound: Bound) -> None:
+    def _paced(self, policy: OriginPolicy, bound: Bound) -> None:
         """Keep the delay that a site asks for; see `signals.py`."""
         if math.isfinite(bound.seconds):
-            self._origin(robots.origin)["crawl_delay"] = bound.seconds
+            self._origin(policy.origin)["crawl_delay"] = bound.seconds
 
     def _origin(self, origin: Origin) -> dict[str, Any]:
         """Return an origin's record. If there are too many origins, write the oldest one's."""

@@ -88,14 +88,14 @@ class PacedSite:
     paces: dict[Pace, Agent] = field(default_factory=dict)
     waiting_since: float | None = None
 
-    def update(self, robots: OriginPolicy) -> None:
+    def update(self, policy: OriginPolicy) -> None:
         """Replace the paces with the ones in a new robots.txt."""
-        if robots.fetched <= self.fetched:  # it isn't new
+        if policy.fetched <= self.fetched:  # it isn't new
             return
-        self.fetched = robots.fetched
+        self.fetched = policy.fetched
         # robots.txt was a request to the site, too, so the interval also applies after it.
-        self.turns.last = max(self.turns.last, robots.fetched)
-        if robots.outcome is Outcome.UNREACHABLE:
+        self.turns.last = max(self.turns.last, policy.fetched)
+        if policy.outcome is Outcome.UNREACHABLE:
             # The refresh failed, so nothing is known about the interval. Keep the old one for pages
             # that are still in flight, since no others are sent.
             return
@@ -103,7 +103,7 @@ class PacedSite:
         agents = list(self.paces.values())
         self.paces = {}
         for agent in agents:
-            pace = robots.pace(agent)
+            pace = policy.pace(agent)
             if pace is not None:
                 self.paces[pace] = agent
 

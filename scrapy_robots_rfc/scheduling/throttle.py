@@ -92,27 +92,27 @@ class Throttle:
 
     # Paced sites.
 
-    def note(self, robots: OriginPolicy, agent: Agent) -> None:
+    def note(self, policy: OriginPolicy, agent: Agent) -> None:
         """Pace a site according to what its robots.txt requests for an agent."""
         settings = self._settings
-        pace = robots.pace(agent) if self._max_interval else None
+        pace = policy.pace(agent) if self._max_interval else None
         bound = None if pace is None else pace.bound(self._runtime.utc())
         # If the interval is so long that all pages are dropped, there is nothing to pace, except in
         # a dry run, which fetches them.
         if settings and bound and settings.forbids(bound) and not settings.dry_run:
             pace = None
-        site = self.sites.get(robots.origin)
+        site = self.sites.get(policy.origin)
         if site is None and pace is None:
             return
         if site is None:
-            site = self._begin_to_pace(robots.origin)
-        site.update(robots)  # replaces the paces of an earlier file before this one is added
+            site = self._begin_to_pace(policy.origin)
+        site.update(policy)  # replaces the paces of an earlier file before this one is added
         if pace is not None:
             site.paces[pace] = agent
-            self._announce(robots, bound)
+            self._announce(policy, bound)
         # The request for robots.txt may have had no turn, because the interval wasn't known. All
         # workers have to leave an interval after it, too.
-        site.turns.block_until(robots.fetched + self.interval(site.origin))
+        site.turns.block_until(policy.fetched + self.interval(site.origin))
 
     def interval(self, origin: Origin) -> float:
         """Return the largest interval an origin currently requests, in seconds, or 0 for none."""
@@ -149,19 +149,19 @@ class Throttle:
         # Each sweep checks all sites, so wait until their number has doubled.
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
 
-    def _announce(self, robots: OriginPolicy, bound: Bound | None) -> None:
+    def _announce(self, policy: OriginPolicy, bound: Bound | None) -> None:
         """Count a site and send `site_paced`, once per site, when its first bound applies.
 
         :param bound: the current bound, or `None` if none applies at this time of day.
         """
-        origin_hash = hash(robots.origin)
+        origin_hash = hash(policy.origin)
         if bound is None or origin_hash in self._announced:
             return
         self._announced.add(origin_hash)
         stats.of(self._crawler).inc_value(stats.CRAWL_DELAY_SITES)
         interval = min(bound.seconds, self._max_interval)
         self._crawler.signals.send_catch_log(
-            site_paced, robots=robots, bound=bound, interval=interval
+            site_paced, policy=policy, bound=bound, interval=interval
         )
 
     # Turns.
@@ -228,13 +228,13 @@ class Throttle:
         added = round(self._added_seconds, 3)
         stats.of(self._crawler).set_value(stats.CRAWL_DELAY_ADDED, added)
 
-    def admit(self, request: Request, robots: OriginPolicy, agent: Agent) -> bool:
+    def admit(self, request: Request, policy: OriginPolicy, agent: Agent) -> bool:
         """Take the turn for a request that was judged, or return False if it has to wait."""
-        file = robots.file
+        file = policy.file
         if not self.sites and (file is None or file.unpaced):
             return True  # most crawls don't have paced sites
-        self.note(robots, agent)
-        return self.take(request, robots.origin)
+        self.note(policy, agent)
+        return self.take(request, policy.origin)
 
     async def wait_for_turn(self, request: Request, origin: Origin) -> None:
         """Wait in the middleware for a request's turn, and take it.

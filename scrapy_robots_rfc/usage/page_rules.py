@@ -390,7 +390,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
             request=reported,
             decision=decision,
             why=why,
-            robots=None,
+            policy=None,
             line=None,
         )
         return not self._settings.dry_run

@@ -180,19 +180,19 @@ class RfcUseMiddleware:
             return
         service = self._robots.service
         # The file that allowed the request may have expired since.
-        robots = self._robots.policy_for(origin, request) or await service.get(origin)
-        if robots.exempt is not None:
+        policy = self._robots.policy_for(origin, request) or await service.get(origin)
+        if policy.exempt is not None:
             return
         tokens = self._robots.user_agents.of(request).tokens
-        file = robots.robots
+        file = policy.robots
         preferences = {} if file is None else file.preferences(request.url, tokens)
         uses = self._uses_of(request)
-        self._sent[request] = robots, preferences
+        self._sent[request] = policy, preferences
         request.meta[PERMITTED_KEY] = _permitted(uses, preferences)
         refusal = find_refusal(uses, preferences)
         if refusal is not None:
-            refusal = refusal._replace(why=f"{robots.source} {refusal.why}")
-            self._refuse(request, "robots.txt", refusal, robots)
+            refusal = refusal._replace(why=f"{policy.source} {refusal.why}")
+            self._refuse(request, "robots.txt", refusal, policy)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Check a response's uses against its headers, its meta tags and tdmrep.json.
@@ -201,12 +201,12 @@ class RfcUseMiddleware:
         """
         if request not in self._sent or request.meta.get(STARTS_SESSION):
             return response
-        robots, preferences = self._sent.pop(request)
+        policy, preferences = self._sent.pop(request)
         uses = self._uses_of(request)
         tdm = list[tuple[str, object]]()
         # TDMRep is only defined for HTTP.
-        if not _RESERVED.isdisjoint(uses) and robots.origin.scheme in ("http", "https"):
-            tdm += find_reservation(await self._entries(request, robots), request.url)
+        if not _RESERVED.isdisjoint(uses) and policy.origin.scheme in ("http", "https"):
+            tdm += find_reservation(await self._entries(request, policy), request.url)
         own = response_preferences(response, self._robots.user_agents.of(request).tokens, tdm)
         count_cut(response, self._count)
         request.meta[PERMITTED_KEY] = _permitted(uses, combined(preferences, own))
@@ -217,21 +217,21 @@ class RfcUseMiddleware:
             )
             source = _SOURCES.get(where.partition(" ")[0], "header")
             refusal = refusal._replace(by="its site" if source == "tdmrep" else "its page")
-            self._refuse(request, source, refusal, robots)
+            self._refuse(request, source, refusal, policy)
         return response
 
     def _refuse(
-        self, request: Request, source: str, refusal: Refusal, robots: OriginPolicy
+        self, request: Request, source: str, refusal: Refusal, policy: OriginPolicy
     ) -> None:
         """Drop a request or its response, unless it has already been let through in a dry run."""
         enforcement = self._robots.enforcement
         if request in enforcement.let_through:
             return
         self._count(stats.USE.format(source=source))
-        decision = robots.decide(request.url, self._robots.user_agents.of(request))
+        decision = policy.decide(request.url, self._robots.user_agents.of(request))
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         self._count(stats.ALLOWED, -1)  # RfcRobotsTxtMiddleware counted it as allowed
-        enforcement.drop(request, decision, refusal, robots)
+        enforcement.drop(request, decision, refusal, policy)
 
     def _uses_of(self, request: Request) -> tuple[str, ...]:
         """Return the uses declared in the request meta, or else the crawl's uses."""
@@ -260,25 +260,25 @@ class RfcUseMiddleware:
     # Fetch a site's tdmrep.json. It is requested like a page, so robots.txt and the interval
     # between requests apply to it and its redirects.
 
-    async def _entries(self, request: Request, robots: OriginPolicy) -> tuple[Reservation, ...]:
+    async def _entries(self, request: Request, policy: OriginPolicy) -> tuple[Reservation, ...]:
         """Return the entries in a site's tdmrep.json, or an empty tuple if it cannot be read.
 
         The file is fetched through the same proxy as the page, and expires together with
         robots.txt.
         """
-        file = self._files.setdefault(robots.origin, _File())
+        file = self._files.setdefault(policy.origin, _File())
         if file.waiters is not None:
             waiter: Waiter[None] = Waiter()
             file.waiters.append(waiter)
             await waiter
         elif Runtime().clock() >= file.until:
-            file.until = robots.validity.fresh_until
+            file.until = policy.validity.fresh_until
             file.entries = ()
             file.waiters = waiters = list[Waiter[None]]()
             try:
-                file.entries = await self._fetch(request, robots.origin)
+                file.entries = await self._fetch(request, policy.origin)
             except Exception as error:  # noqa: BLE001 - handlers may raise anything
-                self._failed(file, robots.origin, error)
+                self._failed(file, policy.origin, error)
             finally:
                 file.waiters = None
                 for waiter in waiters:

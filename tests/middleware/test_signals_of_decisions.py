@@ -38,7 +38,7 @@ async def test_disallowed(site: Site) -> None:
     await crawl([site.url("/private"), site.url("/a")], prepare=heard.prepare)
     [sent] = heard.sent
     assert (sent["why"], sent["line"]) == ("robots.txt line 2: Disallow: /private", 2)
-    assert str(sent["robots"].origin) == sent["decision"].origin == site.url("")
+    assert str(sent["policy"].origin) == sent["decision"].origin == site.url("")
 
 
 @ensureDeferred
@@ -102,7 +102,7 @@ async def test_fetched(site: Site, other: Site) -> None:
     fetched, failed = by_request[site.url("/a")], by_request[other.url("/b")]
     assert (fetched["result"], fetched["status"]) == (Outcome.SUCCESSFUL, 200)
     assert (fetched["body"][:10], fetched["error"]) == (b"User-agent", None)
-    assert not fetched["robots"].decide(site.url("/private")).allowed
+    assert not fetched["policy"].decide(site.url("/private")).allowed
     assert (failed["result"], failed["status"]) == (Outcome.UNREACHABLE, 503)
     assert (failed["body"], failed["error"]) == (None, "503")
 
@@ -122,7 +122,7 @@ async def test_attempted(site: Site, other: Site, caplog: pytest.LogCaptureFixtu
         heard.prepare(crawler)
 
     result = await crawl([site.url("/a"), other.url("/a")], prepare=prepare)
-    origins = {str(sent["robots"].origin) for sent in heard.sent}
+    origins = {str(sent["policy"].origin) for sent in heard.sent}
     assert origins == {site.url(""), other.url("")}
     assert set(result.outcomes.values()) == {200}
     failed = f"Cannot handle a signal for {site.url('/robots.txt')}; the crawl continues"

@@ -115,8 +115,8 @@ async def test_closing_while_robots_txt_waits_for_its_turn(site: Site, other: Si
         return True
 
     def prepare(crawler: Crawler) -> None:
-        def note(robots: OriginPolicy) -> None:
-            if str(robots.origin) == site.url(""):
+        def note(policy: OriginPolicy) -> None:
+            if str(policy.origin) == site.url(""):
                 paced.set()
 
         listening(note, robots_fetched)(crawler)
