@@ -13,7 +13,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.commands.agents import AGENT, NamedAgent, agents_of, show_agent
 from scrapy_robots_rfc.commands.annotated import annotated_lines, html_page, show_lines
-from scrapy_robots_rfc.commands.archived import found_in
+from scrapy_robots_rfc.commands.archive_reader import found_in
 from scrapy_robots_rfc.commands.common import (
     BAD,
     DOUBT,

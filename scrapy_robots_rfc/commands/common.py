@@ -295,8 +295,7 @@ def prepared(settings: ScrapySettings) -> Settings:
     """Adapt the project's settings for a command's crawl, and return our own settings."""
     # Request each file only once. With the default backoff, the user would wait for a minute.
     settings.set("ROBOTS_UNREACHABLE_BACKOFF", [], "command")
-    for name, value in _WITHOUT.items():
-        settings.set(name, value, "cmdline")
+    settings.setdict(_WITHOUT, "cmdline")
     Addon().update_settings(settings)
     return read_settings(settings)
 

@@ -91,8 +91,7 @@ def _fetched(origins: Iterable[Origin], settings: Settings) -> Mapping[Origin, F
     """Fetch all origins' files in a single crawl."""
     if not origins:
         return {}
-    for setting, value in _FROM_ITS_SITE.items():
-        settings.set(setting, value, "cmdline")
+    settings.setdict(_FROM_ITS_SITE, "cmdline")
     return found_about(settings, origins)
 
 
@@ -111,8 +110,11 @@ def _read(
         )
     found = fetched[source]
     if found.robots.outcome is Outcome.UNAVAILABLE:
-        text = f"no robots.txt ({found.robots.cause}), so everything is allowed"
-        return found.source, found.file, text
+        return (
+            found.source,
+            found.file,
+            f"no robots.txt ({found.robots.cause}), so everything is allowed",
+        )
     if found.robots.robots is None:
         raise Failed(found.problem)
     return found.source, found.file, ""

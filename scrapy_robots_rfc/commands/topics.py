@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from scrapy.settings import Settings
 
-from scrapy_robots_rfc.commands import cache, check, lint, page, report
+from scrapy_robots_rfc.commands import cache, check, lint, page, report_views
 from scrapy_robots_rfc.commands.common import NO_ANSWER, Console, Failed, abandon, without_passwords
 from scrapy_robots_rfc.core.text import printable
 from scrapy_robots_rfc.errors import RobotsError
@@ -19,7 +19,7 @@ _TOPICS = {
     "show": check.SHOW,
     "lint": lint.TOPIC,
     "page": page.TOPIC,
-    "report": report.TOPIC,
+    "report": report_views.TOPIC,
     "cache": cache.TOPIC,
 }
 #: Topics whose exit code is an answer, which is incomplete if some of the output is not read.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, strategies as st
 
-from scrapy_robots_rfc.commands import report
+from scrapy_robots_rfc.commands import report_views
 from scrapy_robots_rfc.commands.common import Console, Failed
-from scrapy_robots_rfc.commands.report import as_json, page, show
 from scrapy_robots_rfc.commands.report_sums import MAX_URLS, MAX_URLS_OF_GROUP, Sums
+from scrapy_robots_rfc.commands.report_views import as_json, page, show
 from tests.support.reports import exempt, exported, record, unreachable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def summed(parts: Iterable[bytes]) -> Sums:
     """Sum up a stream that comes in parts."""
     stdin = SimpleNamespace(buffer=io.BufferedReader(Parts(parts)))
     console: Any = SimpleNamespace(stdin=stdin)
-    return report.summed("-", console, Sums())
+    return report_views.summed("-", console, Sums())
 
 
 class Parts(io.RawIOBase):

@@ -61,8 +61,9 @@ def _report(_: object, console: common.Console, opts: Namespace) -> int:
     """Print a summary of the file, and return 0."""
     sums = summed(opts.file, console, Sums(opts.only_run, opts.json or opts.allowed, opts.allowed))
     if sums.broken:
-        ignored = pluralize(sums.broken, "broken record")
-        console.complain(f"{common.source_name(opts.file)}: ignored {ignored}")
+        console.complain(
+            f"{common.source_name(opts.file)}: ignored {pluralize(sums.broken, 'broken record')}"
+        )
     if opts.html is not None:
         write_page(opts.html, page(sums, opts.file))
     if opts.json:
