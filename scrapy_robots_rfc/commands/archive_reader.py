@@ -277,13 +277,13 @@ def _found(
     is_stale = fields.get("stale") == "yes"
     validity = Validity(outcome, math.inf, unreachable_since=0.0 if is_stale else None)
     status = whole_number(fields.get("status"))
-    robots = OriginPolicy(origin, validity, status, fields.get("cause", ""), file, lambda: NO_AGENT)
+    policy = OriginPolicy(origin, validity, status, fields.get("cause", ""), file, lambda: NO_AGENT)
     source = origin.robots_url
     url = stripped(urls[result.response] or source)
     # Every crawl writes `software`, so without it, the record about the crawl is damaged.
     use = parse_uses(fields.get("use", "")) if "software" in fields else None
     return FoundRobots(
-        robots,
+        policy,
         source,
         redirected_to=None if url == source else url,
         archived=result.date,

@@ -237,9 +237,9 @@ def _judged(
     }
     if isinstance(found, Unknown):
         return record | _without_file(url, found, settings)
-    robots, file = found.robots, found.file
+    policy, file = found.policy, found.file
     tokens = agent.tokens
-    decision, refused = robots.verdict(url, agent.agent, settings)
+    decision, refused = policy.verdict(url, agent.agent, settings)
     # If a URL can be read in two ways, it is disallowed if either reading is disallowed.
     other = other_reading(url)
     deciding = url if other is None or not file.decide(url, tokens).allowed else other
@@ -249,10 +249,10 @@ def _judged(
     refusal = find_refusal(declared, use)
     if refused is None and refusal is not None:
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
-        refused = f"{robots.source} {refusal.why}"
+        refused = f"{policy.source} {refusal.why}"
     return record | {
         "verdict": _verdict(decision, is_archived=found.archived is not None),
-        "why": refused or robots.why(decision),
+        "why": refused or policy.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else _rule_record(decision.rule),
         **_group_record(explanation),
@@ -296,7 +296,7 @@ def _verdict(decision: Decision, *, is_archived: bool) -> str:
 def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, console: Console) -> None:
     """Print a verdict, its reasons, the lines around the deciding one and the rules that lost."""
     _show_reasons(record, governs, console)
-    if isinstance(governs, Unknown) or governs.robots.robots is None:
+    if isinstance(governs, Unknown) or governs.policy.robots is None:
         return
     # Print the deciding line and the lines around it.
     decided = 0 if record["rule"] is None else record["rule"]["line"]
@@ -324,7 +324,7 @@ def _show_reasons(record: dict[str, Any], governs: FoundRobots | Unknown, consol
     _show_access(governs, console)
     show_agent(record, console)
     _show_notes(record, governs, console)
-    if governs.robots.robots is not None:
+    if governs.policy.robots is not None:
         _show_group(record, console)
 
 
@@ -395,7 +395,7 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         code = 0
         shown = [_file_record(found, agent, our_settings) for agent in agents]
         _show_records(found, shown, console, opts)
-    if found.robots.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
+    if found.policy.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
         raise Failed(found.problem)
     return code
 
@@ -466,25 +466,25 @@ def _show_file(found: FoundRobots, record: dict[str, Any], console: Console) -> 
 
 def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> dict[str, Any]:
     """Return a file as a JSON object. If there is no file, its values are null or empty."""
-    robots, file = found.robots, found.file
+    policy, file = found.policy, found.file
     tokens = agent.tokens
     explanation = explain(file, "/", tokens)
     applying = {group.line for group in explanation.groups}
-    delay, interval = _interval(robots, agent, settings)
-    fresh_for = robots.validity.fresh_until - Runtime().clock()
+    delay, interval = _interval(policy, agent, settings)
+    fresh_for = policy.validity.fresh_until - Runtime().clock()
     return {
-        "origin": str(robots.origin),
-        "robots_txt": robots.origin.robots_url,
+        "origin": str(policy.origin),
+        "robots_txt": policy.origin.robots_url,
         **agent.record,
         **_access_record(found),
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
-        "size": None if robots.robots is None else file.content.size,
+        "size": None if policy.robots is None else file.content.size,
         "truncated": file.content.truncated,
         **_group_record(explanation),
         "delay": delay,
         "interval": interval,
         "use": {label: one.allowed for label, one in file.preferences("/", tokens).items()},
-        "sitemaps": list(robots.sitemaps),
+        "sitemaps": list(policy.sitemaps),
         "records": [
             {"line": each.line, "key": each.key, "value": each.value} for each in records_of(file)
         ],
@@ -501,17 +501,17 @@ def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> d
 
 
 def _interval(
-    robots: OriginPolicy, agent: NamedAgent, settings: Settings
+    policy: OriginPolicy, agent: NamedAgent, settings: Settings
 ) -> tuple[str, float | None]:
     """Return a site's current interval in words, and the number of seconds that a crawl waits."""
-    bound = robots.bound(agent.agent)
+    bound = policy.bound(agent.agent)
     if bound is None:
         return "none", None
-    text = robots.cited(bound.text)
+    text = policy.cited(bound.text)
     longest = settings.crawl_delay_max
     if not longest:
         return f"{text}; ignored (ROBOTS_CRAWL_DELAY_MAX = 0)", None
-    refused = robots.interval_problem(f"{robots.origin}/", bound, settings)
+    refused = policy.interval_problem(f"{policy.origin}/", bound, settings)
     if refused is not None:
         return f"{refused}; every page is disallowed", None
     if bound.seconds <= longest:
@@ -554,18 +554,18 @@ def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console)
 
 def _access_record(found: FoundRobots) -> dict[str, Any]:
     """Return the JSON fields that describe how a robots.txt was fetched."""
-    robots = found.robots
+    policy = found.policy
     return {
-        "result": robots.outcome.value,
+        "result": policy.outcome.value,
         "redirected_to": found.redirected_to,
         "archived": found.archived,
         "digest": found.digest,
         "dry_run": found.dry_run,
-        "status": robots.status,
-        "cause": robots.cause,
-        "stale": robots.stale,
-        "override": robots.override,
-        "exempt": robots.exempt,
+        "status": policy.status,
+        "cause": policy.cause,
+        "stale": policy.stale,
+        "override": policy.override,
+        "exempt": policy.exempt,
     }
 
 
@@ -576,16 +576,16 @@ def _rule_record(rule: Rule) -> dict[str, Any]:
 
 def _show_access(found: FoundRobots, console: Console) -> None:
     """Print where the file came from and the result of the fetch."""
-    robots, source = found.robots, found.source
-    if robots.cause == "given" and robots.status is None:
+    policy, source = found.policy, found.source
+    if policy.cause == "given" and policy.status is None:
         text = f"{source} (given)"
-    elif robots.override is not None:
-        text = f"{robots.source} (replaces {source}, ROBOTS_OVERRIDES)"
-    elif robots.exempt is not None:
+    elif policy.override is not None:
+        text = f"{policy.source} (replaces {source}, ROBOTS_OVERRIDES)"
+    elif policy.exempt is not None:
         text = f"{source} (not requested, ROBOTS_EXEMPT)"
     else:
-        cause = robots.cause + f", archived {found.archived}" * bool(found.archived)
-        text = f"{source} {robots.outcome.explained(cause, stale=robots.stale)}"
+        cause = policy.cause + f", archived {found.archived}" * bool(found.archived)
+        text = f"{source} {policy.outcome.explained(cause, stale=policy.stale)}"
     console.fact("robots.txt", text)
     if found.redirected_to is not None:
         console.fact("redirected", f"to {found.redirected_to}")

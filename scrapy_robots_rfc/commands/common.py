@@ -261,7 +261,7 @@ class FoundRobots:
     :param dry_run: True if the archived crawl also sent disallowed requests.
     """
 
-    robots: OriginPolicy
+    policy: OriginPolicy
     source: str
     advice: str = ""
     redirected_to: str | None = None
@@ -274,13 +274,13 @@ class FoundRobots:
     @property
     def file(self) -> RobotsTxt:
         """The parsed file, or an empty one if there is none."""
-        return self.robots.robots or RobotsTxt()
+        return self.policy.robots or RobotsTxt()
 
     @property
     def problem(self) -> str:
         """An explanation of why the file is unknown, with advice."""
-        robots = self.robots
-        return f"{self.source} is {robots.outcome.explained(robots.cause)}; {self.advice}"
+        policy = self.policy
+        return f"{self.source} is {policy.outcome.explained(policy.cause)}; {self.advice}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,19 +337,19 @@ class Inquirer(Spider):
         for start in range(0, len(origins), MAX_FETCHES):
             fetches = [service.fetch(origin) for origin in origins[start : start + MAX_FETCHES]]
             for fetch in fetches:
-                robots = await fetch.result()
-                if robots is None:  # the crawl is ending
+                policy = await fetch.result()
+                if policy is None:  # the crawl is ending
                     raise Failed("stopped")
-                found[robots.origin] = self._found(robots)
+                found[policy.origin] = self._found(policy)
         return found
 
-    def _found(self, robots: OriginPolicy) -> FoundRobots:
+    def _found(self, policy: OriginPolicy) -> FoundRobots:
         """Return a result, including the redirect target and advice."""
-        url = robots.origin.robots_url
-        last_url = stripped(self._last_urls.get(robots.origin, url))
-        advice = self._advice.get(robots.cause, "check whether the site is up")
+        url = policy.origin.robots_url
+        last_url = stripped(self._last_urls.get(policy.origin, url))
+        advice = self._advice.get(policy.cause, "check whether the site is up")
         return FoundRobots(
-            robots,
+            policy,
             url,
             redirected_to=None if last_url == url else last_url,
             advice=f"{advice}, {_COPY}",

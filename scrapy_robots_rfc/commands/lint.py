@@ -109,13 +109,13 @@ def _read(
             "",
         )
     found = fetched[source]
-    if found.robots.outcome is Outcome.UNAVAILABLE:
+    if found.policy.outcome is Outcome.UNAVAILABLE:
         return (
             found.source,
             found.file,
-            f"no robots.txt ({found.robots.cause}), so everything is allowed",
+            f"no robots.txt ({found.policy.cause}), so everything is allowed",
         )
-    if found.robots.robots is None:
+    if found.policy.robots is None:
         raise Failed(found.problem)
     return found.source, found.file, ""
 
