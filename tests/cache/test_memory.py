@@ -5,10 +5,8 @@ from __future__ import annotations
 import gc
 import pickle
 import random
-import tracemalloc
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,9 +21,7 @@ from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.entries import changed, made
 from tests.support.hostile_files import LINES, hostile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.support.memory import traced
 
 pytestmark = [
     pytest.mark.once,  # crawls are in `tests/cache/test_bounded_crawls.py`
@@ -207,46 +203,31 @@ def test_garbage_collector_visits_only_parsed_files() -> None:
     assert visited() - before < 100
 
 
-@pytest.fixture
-def traced() -> Iterator[None]:
-    """Count Python's allocations."""
-    gc.collect()
-    tracemalloc.start()
-    yield
-    tracemalloc.stop()
-
-
-def allocated() -> int:
-    """Return the bytes that are allocated."""
-    gc.collect()
-    return tracemalloc.get_traced_memory()[0]
-
-
-@pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("kind", LINES)
 def test_weight_of_a_hostile_file(kind: str) -> None:
     """A parsed file takes at most its weight, even if it is hostile."""
     # What stays for the whole process; the file is large enough to be read like the next one.
     Value(origin(0), entry_of(hostile(kind, 5000))).ask()
     body = hostile(kind, 10_000)
-    before = allocated()
-    value = Value(origin(1), entry_of(None))
-    value.file = ParsedRobots(None, RobotsTxt.parse(bytes(bytearray(body))))
-    value.ask()
-    assert value.file.robots is not None
-    assert len(groups_of(value.file.robots)) < len(body)  # a spider may ask for all of it
-    assert allocated() - before < module.VALUE_OVERHEAD + module.PARSED_FACTOR * len(body)
+    with traced() as allocated:
+        before = allocated()
+        value = Value(origin(1), entry_of(None))
+        value.file = ParsedRobots(None, RobotsTxt.parse(bytes(bytearray(body))))
+        value.ask()
+        assert value.file.robots is not None
+        assert len(groups_of(value.file.robots)) < len(body)  # a spider may ask for all of it
+        assert allocated() - before < module.VALUE_OVERHEAD + module.PARSED_FACTOR * len(body)
 
 
-@pytest.mark.usefixtures("traced")
 def test_bytes_of_an_origin() -> None:
     """An origin whose file is not parsed takes at most its weight, and at most 2.5 KiB."""
     crawl = Crawl(10_000, parsed=1)
-    before = allocated()
-    for number in range(1000):
-        crawl.fetch(number, RULES * 10)
     size = len(pickle.dumps(entry_of(RULES * 10), pickle.HIGHEST_PROTOCOL))
-    assert allocated() - before < 1000 * min(module.ENTRY_OVERHEAD + size, 2560)
+    with traced() as allocated:
+        before = allocated()
+        for number in range(1000):
+            crawl.fetch(number, RULES * 10)
+        assert allocated() - before < 1000 * min(module.ENTRY_OVERHEAD + size, 2560)
 
 
 def test_hostile_files_in_turn_are_parsed_once() -> None:

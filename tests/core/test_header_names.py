@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-import tomllib
-from pathlib import Path
 
 import pytest
 
 from scrapy_robots_rfc.core.agents import product_tokens
+from tests.support.case_files import tables
 
-HEADERS = tomllib.loads((Path(__file__).parents[1] / "cases" / "headers.toml").read_text("utf-8"))
+HEADERS = tables("headers")
 
 
 @pytest.mark.parametrize(("header", "names"), HEADERS["crawlers"])

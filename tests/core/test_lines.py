@@ -38,10 +38,3 @@ def test_key_outside_ascii(key: str) -> None:
     _, line = lines(f"User-agent: *\n{key}: /x".encode())
     assert (line.kind, line.key, line.value) == (LineKind.RECORD, key, "/x")
     assert line.flags == {Flag.UNKNOWN_KEY}
-
-
-def test_rule_outside_any_group() -> None:
-    """A rule before the first user-agent line has a flag, and a later one does not."""
-    before, _, after = lines(b"Disallow: /x\nUser-agent: *\nDisallow: /x")
-    assert before.flags == {Flag.OUTSIDE_GROUP}
-    assert not after.flags

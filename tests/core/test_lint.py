@@ -4,8 +4,6 @@ meant.
 
 from __future__ import annotations
 
-import tomllib
-
 import pytest
 from hypothesis import given, strategies as st
 
@@ -15,23 +13,17 @@ from scrapy_robots_rfc.core.lint import lint
 from scrapy_robots_rfc.core.lint_codes import Code, Severity
 from scrapy_robots_rfc.core.lint_findings import Finding
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from tests.support.case_files import FOLDER
+from tests.support.case_files import tables
 from tests.support.documents import rows
-
-
-def code_of(value: str) -> Flag | Code:
-    """Return the code with a value."""
-    return Flag(value) if value in {*Flag} else Code(value)
-
 
 #: The size limit of the files that are longer than it.
 LIMIT = 36
 
-_TABLE = tomllib.loads((FOLDER / "lint.toml").read_text("utf-8"))["case"]
+TABLES = tables("lint")
 #: Code, file, line, a part of the effect, what was meant.
 CASES: list[tuple[Flag | Code, bytes, int, str, str]] = [
-    (code_of(code), body.encode("latin-1"), line, effect, meant)
-    for code, body, line, effect, meant in _TABLE
+    (Flag(code) if code in {*Flag} else Code(code), body.encode("latin-1"), line, effect, meant)
+    for code, body, line, effect, meant in TABLES["case"]
 ]
 CASES.append((
     Flag.TOO_LONG,
@@ -135,17 +127,7 @@ def test_values_without_findings(values: str) -> None:
         assert findings(f"User-agent: *\nAllow: /y\n{key} {value} # .*".encode()) == []
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [
-        "Disallow: /a\nAllow: /a/b\nDisallow: /a/b/c",
-        "Disallow: /a\nAllow: /\nAllow: /x",
-        "Disallow: /a/*/c\nDisallow: /a/b",
-        "Disallow: /a$\nDisallow: /a/b",
-        "Disallow: /ab\nDisallow: /a%2Fb",
-        "Allow: /a/b\nDisallow: /a",
-    ],
-)
+@pytest.mark.parametrize("rules", TABLES["useful"])
 def test_rules_that_have_an_effect(rules: str) -> None:
     """A rule is only useless if no other rule can decide between it and a shorter one."""
     codes = {finding.code for finding in findings(f"User-agent: a\n{rules}".encode())}
@@ -171,19 +153,7 @@ def test_useless_rules_decide_nothing(rules: list[tuple[str, str]], paths: list[
         assert with_all.decide(url, "a").allowed == without.decide(url, "a").allowed
 
 
-@pytest.mark.parametrize(
-    ("body", "marked"),
-    [
-        ("User-agent: *\n  Dissallow : /My Folder/", ["Dissallow", " "]),
-        ("User-agent: *\nDisallow: /a%20b%zz#c", ["%zz", "#"]),
-        ("User-agent: *\nDisallow: x # /x", ["x"]),
-        ("\u00a0User-agent: *", ["\u00a0User-agent"]),
-        ("Crawl-delay : ,5\nUser-agent: a\nAllow:", ["Crawl-delay", ",5"]),
-        ("be nice # please", ["be nice"]),
-        ("User-agent: a\nDisallow: //www.e.example/x", ["//www.e.example"]),
-        ("<!-- x -->", ["<!-- x -->"]),
-    ],
-)
+@pytest.mark.parametrize(("body", "marked"), TABLES["place"])
 def test_place(body: str, marked: list[str]) -> None:
     """A finding has the line as written, and the columns of the part that it is about."""
     found = findings(body.encode())
@@ -193,15 +163,6 @@ def test_place(body: str, marked: list[str]) -> None:
     assert sorted(set(places)) == sorted(marked)
 
 
-def test_severities() -> None:
-    """Only a line that is not obeyed is an error."""
-    assert {flag for flag in Flag if severity(flag) is Severity.ERROR} == {
-        Flag.OUTSIDE_GROUP,
-        Flag.NEVER_MATCHES,
-        Flag.TOO_LONG,
-    }
-
-
 def test_long_lines_are_shortened() -> None:
     """Findings are short, even in a hostile file."""
     [finding] = findings(b"User-agent: *\nDisallow: x" + b"y" * 10_000)
@@ -209,21 +170,10 @@ def test_long_lines_are_shortened() -> None:
     assert len(finding.meant) < 130
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"Disallow: x\xe9",
-        b"Disallow:\xa0/g",
-        b"Disallow: (a|\xe9)",
-        b"Dissallow: /\xe9",
-        b"Disallow /\xe9:x",
-        b"Disallow: /a\\xe9/.*",
-        b"Crawl-delay: \xe95s",
-    ],
-)
-def test_invalid_bytes_are_not_suggested(line: bytes) -> None:
+@pytest.mark.parametrize("line", TABLES["invalid_bytes"])
+def test_invalid_bytes_are_not_suggested(line: str) -> None:
     """A value with a byte that is not UTF-8 has no suggestion, because it is shown as an escape."""
-    found = findings(b"User-agent: *\nDisallow:\n" + line)
+    found = findings(b"User-agent: *\nDisallow:\n" + line.encode("latin-1"))
     assert {finding.meant for finding in found} <= {"", "the file saved as UTF-8"}
 
 

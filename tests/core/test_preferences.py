@@ -5,7 +5,6 @@ robots.txt.
 from __future__ import annotations
 
 import sys
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,14 +17,14 @@ from scrapy_robots_rfc.core.preferences import (
 )
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.uses import header_preferences
-from tests.support.case_files import FOLDER
+from tests.support.case_files import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CASES: dict[str, list[dict[str, Any]]] = tomllib.loads(
-    (FOLDER / "preferences.toml").read_text("utf-8")
-)
+CASES = tables("preferences")
+#: A line that only looks like a record of use.
+LOOKALIKE = b"Content-Signals: search=no\n"
 WORDS = {True: "yes", False: "no", None: "unknown"}
 
 
@@ -51,33 +50,24 @@ def test_file_case(case: dict[str, Any]) -> None:
     for _ in range(2):
         found = robots.preferences(case["url"], case.get("tokens", ["FooBot"]))
         assert said(found) == case["said"]
-        if "line" in case:
-            assert case["line"] in {preference.line for preference in found.values()}
+        for key in {"line", "source"} & case.keys():
+            assert case[key] in {getattr(preference, key) for preference in found.values()}
 
 
-def test_what_a_preference_names() -> None:
-    """A preference from robots.txt has its line and its record."""
-    robots = RobotsTxt.parse(b"User-agent: *\nContent-Usage: /a train-ai=n, search=y\n")
-    assert robots.preferences("/a", ["x"])["train-ai"] == Preference(
-        False, 2, "Content-Usage: /a train-ai=n, search=y"
-    )
-
-
-def test_most_records() -> None:
-    """In a group with very many records of use, the first thousand count."""
-    robots = RobotsTxt.parse(
-        b"User-agent: *\n" + b"DisallowAITraining: /a\n" * MAX_RECORDS + b"AllowAITraining: /ab\n"
-    )
-    assert said(robots.preferences("/ab", ["x"])) == {"train-ai": "no"}
-
-
-def test_most_lines_that_look_like_records() -> None:
-    """Lines that only look like records of use count among the first thousand."""
-    body = b"User-agent: *\n" + b"Content-Signals: search=no\n" * (MAX_RECORDS - 1)
-    assert RobotsTxt.parse(body + b"Content-Signal: search=no\n").preferences("/", ["x"])
-    assert not RobotsTxt.parse(body + b"Content-Signals:\nContent-Signal: search=no\n").preferences(
-        "/", ["x"]
-    )
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b"DisallowAITraining: /a\n" * MAX_RECORDS + b"AllowAITraining: /ab\n", {"train-ai": "no"}),
+        (LOOKALIKE * (MAX_RECORDS - 1) + b"Content-Signal: search=no\n", {"search": "no"}),
+        (LOOKALIKE * MAX_RECORDS + b"Content-Signal: search=no\n", {}),
+    ],
+    ids=["records", "last", "too late"],
+)
+def test_most_records(body: bytes, wanted: dict[str, str]) -> None:
+    """In a group with very many records of use, or lines that look like them, the first thousand
+    count.
+    """
+    assert said(RobotsTxt(b"User-agent: *\n" + body).preferences("/ab", ["x"])) == wanted
 
 
 def test_records_are_read_once() -> None:
@@ -137,45 +127,3 @@ def test_header_lines_beyond_the_bound(lines: list[bytes]) -> None:
     found, cut = header_preferences([], signals)
     assert cut
     assert found.keys() == (set() if len(lines) == 1 else {"search", "a", "b"})
-
-
-POLICY = RobotsTxt(
-    b"User-agent: *\nDisallow: /private\n\nUser-agent: __usage_ai-training\nDisallow: /a\n"
-    b"Allow: /a/free\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("url", "expected", "source"),
-    [
-        ("/a/x", "no", "User-agent: __usage_ai-training, Disallow: /a"),
-        ("/a/free", "yes", "User-agent: __usage_ai-training, Allow: /a/free"),
-        ("/b", "yes", "User-agent: __usage_ai-training"),
-    ],
-)
-def test_a_policy_token_says_what_may_train_models(url: str, expected: str, source: str) -> None:
-    """The rules of `__usage_ai-training` say which pages may be used for `train-ai`."""
-    found = POLICY.preferences(url, ["FooBot"])
-    assert said(found) == {"train-ai": expected}
-    assert found["train-ai"].source == source
-    assert POLICY.decide(url, ["FooBot"]).allowed
-
-
-def test_without_a_group_for_a_policy_token_nothing_is_said() -> None:
-    """The group of all crawlers says nothing about training, nor does a page that is disallowed."""
-    assert RobotsTxt(b"User-agent: *\nDisallow: /a").preferences("/b", ["FooBot"]) == {}
-    assert POLICY.preferences("/private", ["FooBot"]) == {}
-
-
-def test_a_policy_token_and_a_record_are_combined() -> None:
-    """A refusal by either source is a refusal."""
-    body = (
-        b"User-agent: *\nContent-Signal: ai-train=%b\nAllow: /\nUser-agent: __usage_ai-training\n%b"
-    )
-    for signal, rule, expected in (
-        (b"yes", b"Disallow: /", "no"),
-        (b"no", b"Allow: /", "no"),
-        (b"yes", b"Allow: /", "yes"),
-    ):
-        found = RobotsTxt(body % (signal, rule)).preferences("/a", ["FooBot"])
-        assert said(found) == {"train-ai": expected}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-
 import pytest
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
@@ -12,10 +9,7 @@ from scrapy_robots_rfc.core.explanation import Group, groups_of, records_of
 from scrapy_robots_rfc.core.lines import Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.core.ruleset import RuleIndex
-from tests.support.memory import growth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.memory import traced
 
 BODY = b"""\
 Sitemap: https://e.example/one.xml
@@ -90,18 +84,6 @@ def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
     assert RobotsTxt.parse(b"").decide("/x", "Foo") == Decision(True, Reason.NO_GROUP)
 
 
-def assert_bounded(body: bytes, ask: Callable[[RobotsTxt, int], None]) -> None:
-    """Assert that more than 60 agents take no more memory."""
-
-    def ask_as_sixty(robots: RobotsTxt, number: int) -> None:
-        for each in range(60 * number, 60 * number + 60):
-            ask(robots, each)
-
-    for _ in range(2):  # the first time, caches of the process are filled
-        first, *others = growth(partial(ask_as_sixty, RobotsTxt.parse(body)), 6)
-    assert max(others) <= 1.1 * first
-
-
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[RuleIndex]:
     """The indexes that were built."""
@@ -116,35 +98,34 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[RuleIndex]:
     return found
 
 
-def test_many_identifications_do_not_have_it_read_again(built: list[RuleIndex]) -> None:
-    """Crawlers with the same group share its rules, which are read once for 64 of them."""
-    robots = RobotsTxt.parse(b"User-agent: Foo\nDisallow: /\nUser-agent: *\nAllow: /")
-    for number in [*range(64)] * 3:
-        assert robots.decide("/x", (f"Bot{'x' * number}",)).allowed
-    assert len(built) == 1
-
-
-def test_tokens_of_one_group_share_its_index(built: list[RuleIndex]) -> None:
-    """The rules of a group for many crawlers are indexed once."""
-    names = [f"bot{'x' * number}" for number in range(40)]
-    named = "".join(f"User-agent: {name}\n" for name in names)
-    robots = RobotsTxt.parse(f"{named}Disallow: /x\nUser-agent: *\nAllow: /".encode())
-    for name in names:
-        decision = robots.decide("/x", (name,))
-        assert (decision.allowed, decision.token) == (False, name)
-    assert len(built) == 1
+def test_crawlers_with_one_group_share_its_index(built: list[RuleIndex]) -> None:
+    """The rules of a group are indexed once for all crawlers that have it, named or not."""
+    names = [f"bot{'x' * number}" for number in range(64)]
+    for named in (names, ["*"]):
+        lines = "".join(f"User-agent: {name}\n" for name in named)
+        robots = RobotsTxt.parse(f"{lines}Disallow: /x\nUser-agent: foo\nAllow: /".encode())
+        for name in names * 3:
+            decision = robots.decide("/x", (name,))
+            assert (decision.allowed, decision.token) == (False, name if name in named else "*")
+    assert len(built) == 2
 
 
 def test_many_spellings_do_not_make_it_grow() -> None:
     """For very many spellings of a token, verdicts are right and memory is bounded."""
-
-    def ask(robots: RobotsTxt, number: int) -> None:
-        name = "".join(c.upper() if number >> at & 1 else c for at, c in enumerate("foobarbaz"))
-        assert (robots.decide("/x", name).allowed, robots.decide("/x", name).token) == (False, name)
-        assert robots.preferences("/", name)
-
-    use = b"Content-Signal: search=no"
-    assert_bounded(b"User-agent: foobarbaz\nDisallow: /x\n%b\nUser-agent: *\nAllow: /" % use, ask)
+    group = b"User-agent: foobarbaz\nDisallow: /x\nContent-Signal: search=no\n"
+    for _ in range(2):  # the first time, caches of the process are filled
+        robots, sizes = RobotsTxt.parse(group + b"User-agent: *\nAllow: /"), []
+        with traced() as allocated:
+            for number in range(360):
+                name = "".join(
+                    c.upper() if number >> at & 1 else c for at, c in enumerate("foobarbaz")
+                )
+                decision = robots.decide("/x", name)
+                assert (decision.allowed, decision.token) == (False, name)
+                assert robots.preferences("/", name)
+                if number % 60 == 59:
+                    sizes.append(allocated())
+    assert max(sizes[1:]) <= 1.1 * sizes[0]
 
 
 def test_control_characters_do_not_reach_a_log_line() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
@@ -12,8 +12,6 @@ from tests.support.plain_matcher import deciding_rule
 from tests.support.strategies import (
     RuleText,
     body_for,
-    pattern_and_target,
-    patterns,
     rivals,
     rules,
     targets,
@@ -29,21 +27,6 @@ def _expected(found: list[RuleText], target: str) -> Decision:
     if rule is None:
         return Decision(True, Reason.NO_RULE, None, "*")
     return Decision(rule.kind is RuleKind.ALLOW, Reason.RULE, rule, "*")
-
-
-@given(pair=st.one_of(st.tuples(patterns, targets), pattern_and_target(), pattern_and_target()))
-@settings(max_examples=200)
-@example(pair=("/*%2Fa", "/?%2Fa"))
-@example(pair=("/*/a", "/b%2Fa?/a"))
-@example(pair=("/*?a*?b", "/?a?b"))
-@example(pair=("/a%4*1", "/a%41"))
-def test_one_rule(pair: tuple[str, str]) -> None:
-    """A single rule matches the same URLs."""
-    pattern, target = pair
-    rule = RuleText(RuleKind.DISALLOW, pattern)
-    robots = RobotsTxt.parse(body_for([rule]))
-    for _ in range(3):
-        assert robots.decide(_URL + target, []) == _expected([rule], target)
 
 
 @given(case=rivals(), data=st.data())

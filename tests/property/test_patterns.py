@@ -10,13 +10,13 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from scrapy_robots_rfc.core.decision import RuleKind
 from scrapy_robots_rfc.core.explanation import explain
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.plain_matcher import matches
-from tests.support.strategies import RuleText, body_for
+from tests.support.strategies import RuleText, body_for, patterns, targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +86,16 @@ def differs(pattern: str, target: str) -> str:
 def test_pairs(seed: int) -> None:
     """The first verdict, the index and the explanation agree with the simple matcher."""
     assert [(pair, found) for pair in pairs(seed, _PAIRS) if (found := differs(*pair))] == []
+
+
+@given(pair=st.tuples(patterns, targets))
+@example(pair=("/*%2Fa", "/?%2Fa"))
+@example(pair=("/*/a", "/b%2Fa?/a"))
+@example(pair=("/*?a*?b", "/?a?b"))
+@example(pair=("/a%4*1", "/a%41"))
+def test_odd_pairs(pair: tuple[str, str]) -> None:
+    """They also agree for patterns and targets with invalid escapes and other odd characters."""
+    assert differs(*pair) == ""
 
 
 @pytest.mark.parametrize("target", ["/priv", "/priv?longlong", "/", "/?"])

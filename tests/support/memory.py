@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
-def growth(use: Callable[[int], object], times: int) -> list[int]:
-    """Return the bytes that are allocated after each of some calls.
+@contextmanager
+def traced() -> Iterator[Callable[[], int]]:
+    """Count Python's allocations, and give a function that returns the bytes that are allocated."""
 
-    :param use: the function; its argument is the number of the call, from 0.
-    """
+    def allocated() -> int:
+        gc.collect()  # also empties the lists of free tuples
+        return tracemalloc.get_traced_memory()[0]
+
     gc.collect()
     tracemalloc.start()
     try:
-        sizes = []
-        for number in range(times):
-            use(number)
-            gc.collect()  # also empties the lists of free tuples
-            sizes.append(tracemalloc.get_traced_memory()[0])
-        return sizes
+        yield allocated
     finally:
         tracemalloc.stop()

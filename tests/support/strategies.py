@@ -43,27 +43,6 @@ _SPELLINGS = {
 
 
 @st.composite
-def pattern_and_target(draw: st.DrawFn) -> tuple[str, str]:
-    """A pattern, and a target that nearly matches it, with some octets in another spelling."""
-    pieces = draw(
-        st.lists(st.sampled_from([*_SPELLINGS, "*", "*", "*", "index"]), min_size=1, max_size=5)
-    )
-    anything = st.lists(st.sampled_from(["a", "b", "/", "?", "&", "%2F", "%26"]), max_size=3).map(
-        "".join
-    )
-    target = [
-        draw(
-            anything
-            if piece == "*"
-            else st.sampled_from([piece, piece, _SPELLINGS.get(piece, piece)])
-        )
-        for piece in pieces
-    ]
-    end = draw(st.sampled_from(["", "", "$"]))
-    return "/" + "".join(pieces) + end, "/" + "".join(target) + draw(st.sampled_from(["", "", "a"]))
-
-
-@st.composite
 def rivals(draw: st.DrawFn) -> tuple[list[str], str]:
     """Patterns of which nearly all match one target, in other spellings and with wildcards."""
     pieces = draw(
