@@ -1,27 +1,31 @@
-"""The cache client of a crawl: clocks, threads, failures, and the end of the crawl."""
+"""The cache client of a crawl: clocks, threads, failures, look-ups, and leases."""
 
 from __future__ import annotations
 
 import math
 import threading
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
-from scrapy_robots_rfc.cache.client import CacheClient
+from scrapy_robots_rfc.cache.client import LEASE, LEASE_PATIENCE, RENEW_INTERVAL, CacheClient
 from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
+from tests.support.crawling import records
 from tests.support.entries import FILE, changed, limits, made
 from tests.support.running import under_the_reactor
+from tests.support.service_crawls import next_turn
 from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     from scrapy_robots_rfc._runtime import Cancellable
+    from scrapy_robots_rfc.cache.entry import CacheEntry
 
 A = Origin("https", "a.example", 443)
 B = Origin("http", "b.example", 8080)
@@ -115,15 +119,6 @@ class Crawl:
         )
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what the log says about the store."""
-    return [
-        record.getMessage()
-        for record in caplog.records
-        if record.name.startswith("scrapy_robots_rfc")
-    ]
-
-
 @under_the_reactor
 async def test_entries_are_moved_to_the_clock_of_the_crawl(store: Breakable) -> None:
     """An entry from another crawl is moved to the clock of this crawl."""
@@ -147,31 +142,14 @@ async def test_entries_from_the_future(
     """An entry from a clock that is a little ahead counts as fetched now; from one far ahead, it
     has expired.
     """
-    ahead, crawl = (
-        Crawl(store, Clocks(0, 1_700_000_000 + seconds)),
-        Crawl(store, Clocks(100, 1_700_000_000)),
-    )
-    await ahead.client.save(
-        A, changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0)
-    )
-    loaded = await crawl.client.load(A)
-    assert loaded is not None
-    assert (loaded.fetched, loaded.validity.confirmed, loaded.validity.unreachable_since) == (
-        100,
-        100,
-        100,
-    )
-    assert loaded.validity.fresh_until == fresh_until
+    ahead = Crawl(store, Clocks(0, 1_700_000_000 + seconds))
+    crawl = Crawl(store, Clocks(100, 1_700_000_000))
+    copy = changed(FILE, fetched=0, fresh_until=600, confirmed=0, unreachable_since=0)
+    await ahead.client.save(A, copy)
+    expected = {"confirmed": 100, "unreachable_since": 100, "fresh_until": fresh_until}
+    assert await crawl.client.load(A) == changed(copy, fetched=100, **expected)
     await ahead.client.close()
     await crawl.client.close()
-
-
-async def turns(runtime: Runtime, count: int) -> None:
-    """Wait for some turns of the event loop."""
-    for _ in range(count):
-        turn: Waiter[None] = Waiter()
-        runtime.call_later(0, lambda turn=turn: turn.resolve(None))  # type: ignore[misc]  # mypy cannot infer it
-        await turn
 
 
 @pytest.mark.reactor
@@ -181,11 +159,11 @@ async def test_a_store_that_hangs(store: Breakable, caplog: pytest.LogCaptureFix
     store.hangs.add("get")
     crawl = Crawl(store, Hurried())
     assert await crawl.client.load(A) is None
-    assert "TimeoutError: no answer in 5 s" in said(caplog)[0]
+    assert "TimeoutError: no answer in 5 s" in records(caplog, 0)[0]
     await crawl.client.close()
     assert "close" not in store.calls
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 2
-    assert len(said(caplog)) == 1
+    assert len(records(caplog, 0)) == 1
 
 
 @under_the_reactor
@@ -210,7 +188,7 @@ async def test_a_store_that_fails_is_logged_once_and_tried_later(
         "The robots.txt store a store failed (get: OSError: gone). The crawl continues with the"
         " files in memory, and "
     )
-    assert said(caplog) == [begins + "tries the store again every 5 s"]
+    assert records(caplog, 0) == [begins + "tries the store again every 5 s"]
     store.broken.clear()
     clocks.pass_by(6)
     for _ in range(2):
@@ -236,7 +214,7 @@ async def test_a_later_outage_is_logged_anew(
     await crawl.client.load(A)
     clocks.pass_by(quiet)
     await crawl.client.load(A)
-    assert len(said(caplog)) == lines
+    assert len(records(caplog, 0)) == lines
     await crawl.client.close()
 
 
@@ -256,7 +234,7 @@ async def test_one_goes_ahead(store: Breakable) -> None:
         done.resolve(None)
 
     crawl.runtime.spawn(probe())
-    await turns(crawl.runtime, 1)
+    await next_turn()
     assert await crawl.client.load(B) is None
     store.go_on.set()
     await done
@@ -283,8 +261,10 @@ async def test_unreadable_values_count_as_none(
     assert await crawl.client.load(B) is None
     unreadable = 0 if value is None else 2
     assert crawl.counted == ["robotstxt/cache/store_errors"] * unreadable
-    assert len(said(caplog)) == min(unreadable, 1)
-    assert all("has an unreadable copy of https://a.example (" in line for line in said(caplog))
+    assert len(records(caplog, 0)) == min(unreadable, 1)
+    assert all(
+        "has an unreadable copy of https://a.example (" in line for line in records(caplog, 0)
+    )
     await crawl.client.save(A, FILE)
     assert await crawl.client.load(A) is not None
     await crawl.client.close()
@@ -310,7 +290,7 @@ async def test_turn_that_cannot_be(said_of_it: object, caplog: pytest.LogCapture
     store.said = said_of_it
     assert await crawl.client.take_turn(A, 60) is None
     assert crawl.counted == ["robotstxt/cache/store_errors"]
-    assert len(said(caplog)) == 1
+    assert len(records(caplog, 0)) == 1
     await crawl.client.close()
 
 
@@ -322,7 +302,7 @@ async def test_no_credentials_in_the_log(
     crawl = Crawl(store)
     store.broken = {"get": OSError("redis://me:p@ss/w@host/0?password=secret&db=1\nrefused\x1b")}
     await crawl.client.load(A)
-    assert "OSError: redis://host/0?password=***&db=1 refused\\x1b)" in said(caplog)[0]
+    assert "OSError: redis://host/0?password=***&db=1 refused\\x1b)" in records(caplog, 0)[0]
     await crawl.client.close()
 
 
@@ -341,3 +321,222 @@ async def test_a_call_that_ends_late_closes_the_store(store: Breakable, threads:
     assert not store.closed.is_set()
     store.go_on.set()
     assert store.closed.wait(20)
+
+
+# Look-ups before and after a fetch.
+
+NOW = Clocks().clock()
+
+
+def file(body: bytes, fetched: float, fresh_until: float) -> CacheEntry:
+    """Return a file with times relative to now."""
+    times = (NOW + fetched, NOW + fresh_until, NOW + fetched)
+    return made(Outcome.SUCCESSFUL, 200, "200", *times, body=body)
+
+
+@under_the_reactor
+async def test_the_newest_copy_counts() -> None:
+    """An older copy in the store does not replace the copy in memory."""
+    store = MemoryStore()
+    one, two = Crawl(store), Crawl(store)
+    await two.client.save(A, file(b"old", -50, 50))
+    known = file(b"new", -20, -10)
+    assert await one.client.find_entry(A, known) == (known, False, True)
+    older = file(b"oldest", -90, -10)
+    found, fresh, ours = await one.client.find_entry(A, older)
+    assert found is not None
+    assert (found.body, fresh, ours) == (b"old", True, False)
+    await one.client.close()
+    await two.client.close()
+
+
+class Finishing(MemoryStore):
+    """A store in which the file of another crawl appears just before its lease ends."""
+
+    def lease(self, key: str, owner: str, seconds: float) -> bool:
+        if owner != "other":
+            self.finish()
+        return super().lease(key, owner, seconds)
+
+    finish: Callable[[], None]
+
+
+@under_the_reactor
+async def test_new_owner_of_a_lease_looks_again() -> None:
+    """A crawl that gets the lease looks again for a file, and then releases the lease."""
+    plain, store = MemoryStore(), Finishing()
+    writer, one = Crawl(plain), Crawl(store)
+    await writer.client.save(A, file(b"file", -1, 50))
+    value = plain.get(str(A))
+    assert value is not None
+    store.finish = lambda: store.put(str(A), value, 1000)
+    found, fresh, _ = await one.client.find_entry(A, None)
+    assert found is not None
+    assert (found.body, fresh) == (b"file", True)
+    while not store.lease(str(A), "other", 1):
+        await one.runtime.sleep(0.005)
+    await one.client.close()
+    await writer.client.close()
+
+
+class Recording(MemoryStore):
+    """A store that records the order of calls, and writes slowly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+        self.released = threading.Event()
+
+    def put(self, key: str, value: bytes, seconds: float) -> None:
+        self.released.wait(0.1)
+        super().put(key, value, seconds)
+        self.done.append("put")
+
+    def release(self, key: str, owner: str) -> None:
+        super().release(key, owner)
+        self.done.append("release")
+        self.released.set()
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_no_other_fetches_before_a_file_is_written() -> None:
+    """Even at the end of a crawl, a file is stored before its lease is released."""
+    store = Recording()
+    one = Crawl(store)
+    await one.client.find_entry(A, None)
+    one.runtime.spawn(one.client.publish(A, file(b"file", 0, 100), may_store=True))
+    await one.client.close()
+    assert store.done == ["put", "release"]
+
+
+# Leases last as long as they are needed.
+
+
+class Timer:
+    """A timer that the test fires."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.function: Callable[[], object] | None = function
+
+    def cancel(self) -> None:
+        self.function = None
+
+
+class Slow(Runtime):
+    """A runtime whose timers for renewals fire when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[Timer] = []
+        self.tasks: list[Waiter[None]] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
+        if isinstance(function, partial):
+            return super().call_later(delay, function)
+        assert delay == RENEW_INTERVAL
+        self.timers.append(Timer(function))
+        return self.timers[-1]
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
+        end: Waiter[None] = Waiter()
+        self.tasks.append(end)
+
+        async def run() -> None:
+            await coroutine
+            end.resolve(None)
+
+        return super().spawn(run())
+
+    async def go_on(self, seconds: float) -> None:
+        self.now += seconds
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            if timer.function is not None:
+                timer.function()
+        tasks, self.tasks = self.tasks, []
+        for task in tasks:
+            await task
+
+
+def worker(store: MemoryStore, runtime: Slow) -> CacheClient:
+    """Return a crawl that takes leases."""
+    return Crawl(store, runtime).client
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_lease_is_renewed() -> None:
+    """During a long fetch, no other worker may fetch the file; afterwards, the next one may at
+    once.
+    """
+    runtime = Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    one, two = worker(store, runtime), worker(store, runtime)
+    assert await one.lock(A)
+    for _ in range(10):
+        await runtime.go_on(RENEW_INTERVAL)
+        assert not await two.lock(A)
+    await one.unlock(A)
+    assert await two.lock(A)
+    await one.close()
+    await two.close()
+    assert store.lease(str(A), "third", 1)
+
+
+@under_the_reactor
+async def test_lease_of_a_dead_worker_ends() -> None:
+    """A lease that is not renewed ends, and its late owner takes nothing from the next one."""
+    runtime, dead = Slow(), Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    one, two = worker(store, dead), worker(store, runtime)
+    assert await one.lock(A)
+    runtime.now += LEASE
+    assert await two.lock(A)
+    await dead.go_on(RENEW_INTERVAL)  # it was only suspended
+    await dead.go_on(RENEW_INTERVAL)
+    assert not store.lease(str(A), "third", 1)
+    await one.unlock(A)
+    assert not store.lease(str(A), "third", 1)
+    await one.close()
+    await two.close()
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_nothing_is_renewed_at_the_end() -> None:
+    """After the end of a crawl, no timer fires."""
+    runtime = Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    one = worker(store, runtime)
+    assert await one.lock(A)
+    await one.close()
+    assert [timer.function for timer in runtime.timers] == [None]
+    await runtime.go_on(RENEW_INTERVAL)
+    assert store.lease(str(A), "next", 1)
+    assert (runtime.timers, runtime.tasks) == ([], [])
+
+
+@under_the_reactor
+async def test_lease_that_never_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """After a minute, a crawl fetches a file although another worker has the lease, with one
+    warning. It waits again for the next file.
+    """
+    runtime = Slow()
+    store = MemoryStore(now=lambda: runtime.now)
+    crawl = worker(store, runtime)
+    for origin in (A, B):
+        store.lease(str(origin), "gone", math.inf)
+        assert not await crawl.lock(origin)
+        runtime.now += LEASE_PATIENCE - 1
+        assert not await crawl.lock(origin)
+        runtime.now += 1
+        assert await crawl.lock(origin)
+        assert await crawl.lock(origin)  # another attempt
+        await crawl.unlock(origin)
+        assert not await crawl.lock(origin)  # a later fetch
+    assert len(caplog.records) == 1
+    await crawl.close()

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pytest_twisted import ensureDeferred
-from twisted.internet.defer import Deferred, DeferredList
 
-from scrapy_robots_rfc import Reason, RobotsDisallowed
+from scrapy_robots_rfc import Reason
 from scrapy_robots_rfc._scrapy import ROBOTS_PARSED
 from scrapy_robots_rfc.cache.entry import encode
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import Crawl, close_when, crawl, records
+from tests.support.crawling import at_once, close_when, crawl, records
 from tests.support.entries import made
+from tests.support.parsers import FailsToParse
+from tests.support.service_crawls import run
 from tests.support.site import HANG, Reply, Site, robots
 from tests.support.stores import ONE_STORE, OneStore
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc import RobotsService
+    from tests.support.service_crawls import Clock
     from tests.support.site import Asked
 
 FORBID = robots("User-agent: *\nDisallow: /x\n")
@@ -37,12 +41,6 @@ def store() -> OneStore:
     return OneStore.store
 
 
-async def crawls(*requests: list[str], settings: dict[str, Any]) -> list[Crawl]:
-    """Run crawls side by side."""
-    together = [Deferred.fromCoroutine(crawl(urls, settings)) for urls in requests]
-    return [result for _, result in await DeferredList(together, consumeErrors=True)]
-
-
 @ensureDeferred
 async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site) -> None:
     """A crawl uses fresh entries of an earlier one: a file, a missing, and an unreachable file."""
@@ -53,9 +51,8 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site)
         first = await crawl(pages, ONE_STORE)
         second = await crawl(pages, ONE_STORE)
         assert [one.fetches for one in (site, other, third)] == [1, 1, 1]
-        said = [{url: str(outcome) for url, outcome in c.outcomes.items()} for c in (first, second)]
-        assert said[0] == said[1]
-        assert isinstance(second.outcomes[site.url("/x")], RobotsDisallowed)
+        verdicts = ["rule", 200, 200, "unreachable"]
+        assert first.verdicts(*pages) == second.verdicts(*pages) == verdicts
         assert (second.stat("cache/store_hits"), second.stat("request_count")) == (3, 0)
 
 
@@ -68,8 +65,7 @@ async def test_file_that_another_crawl_cut(site: Site) -> None:
     found = [
         await crawl([site.url("/late")], {**ONE_STORE, "ROBOTS_MAX_SIZE": size}) for size in sizes
     ]
-    dropped = [isinstance(one.outcomes[site.url("/late")], RobotsDisallowed) for one in found]
-    assert dropped == [False, True, False, True]
+    assert [one.verdicts() for one in found] == [[200], ["rule"]] * 2
     assert site.fetches == 2
 
 
@@ -127,9 +123,8 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: OneStore)
     site.replies["/robots.txt"] = overtaken
     for _ in range(2):
         result = await crawl([site.url("/x")], ONE_STORE)
-        outcome = result.outcomes[site.url("/x")]
-        assert isinstance(outcome, RobotsDisallowed)
-        assert (outcome.decision.reason, outcome.decision.stale) == (Reason.RULE, False)
+        decision = result.dropped(site.url("/x")).decision
+        assert (decision.reason, decision.stale) == (Reason.RULE, False)
     assert (site.fetches, result.stat("request_count")) == (2, 0)
 
 
@@ -143,9 +138,7 @@ async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
     await crawl([site.url("/x")], once)
     site.replies["/robots.txt"] = Reply(503)
     result = await crawl([site.url("/x")], ONE_STORE)
-    outcome = result.outcomes[site.url("/x")]
-    assert isinstance(outcome, RobotsDisallowed)
-    assert outcome.decision.reason is Reason.UNREACHABLE
+    assert result.verdicts() == ["unreachable"]
 
 
 @ensureDeferred
@@ -174,12 +167,9 @@ async def test_backoff_is_shared(site: Site) -> None:
     answers = iter([Reply(503), Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
     settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [0.3, 0.3]}
-    both = await crawls([site.url("/x")], [site.url("/x")], settings=settings)
+    both = await at_once(*(crawl([site.url("/x")], settings) for _ in range(2)))
     assert site.fetches == 3
-    for result in both:
-        outcome = result.outcomes[site.url("/x")]
-        assert isinstance(outcome, RobotsDisallowed)
-        assert outcome.decision.reason is Reason.RULE
+    assert [result.verdicts() for result in both] == [["rule"]] * 2
 
 
 @pytest.mark.parametrize("reply", [HANG, Reply(503)], ids=["fetch", "backoff"])
@@ -192,7 +182,6 @@ async def test_crawl_that_ends_gives_its_lease_back(
     settings = {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [60]}
 
     def is_fetching(crawler: Crawler) -> object:
-        assert crawler.stats is not None
         has_failed = crawler.stats.get_value("robotstxt/response_status_count/503")
         return has_failed if reply.status == 503 else site.fetches
 
@@ -206,11 +195,8 @@ async def test_crawl_that_ends_waits_for_no_other(site: Site, store: OneStore) -
     """A crawl that is closed does not wait for another crawl, which keeps its lease."""
     store.lease(site.url(""), "other", 600)
 
-    def is_waiting(crawler: Crawler) -> object:
-        assert crawler.stats is not None
-        return crawler.stats.get_value("robotstxt/cache/lease_waits")
-
-    result = await crawl([site.url("/y")], ONE_STORE, prepare=close_when(is_waiting))
+    waits = close_when(lambda crawler: crawler.stats.get_value("robotstxt/cache/lease_waits"))
+    result = await crawl([site.url("/y")], ONE_STORE, prepare=waits)
     assert (site.fetches, result.stat("undecided")) == (0, 1)
     assert not store.lease(site.url(""), "next", 1)
 
@@ -247,9 +233,7 @@ async def test_crawl_that_ends_waits_for_no_store(
 async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
     """The failure of a third-party parser is not stored for other crawls."""
     site.replies["/robots.txt"] = FORBID
-    await crawl(
-        [site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
-    )
+    await crawl([site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": FailsToParse})
     result = await crawl([site.url("/y")], ONE_STORE)
     assert result.outcomes == {site.url("/y"): 200}
 
@@ -259,11 +243,8 @@ async def test_parser_that_fails_on_what_is_stored(site: Site) -> None:
     """If a parser fails for a file from the store, nothing is allowed, as after a fetch."""
     site.replies["/robots.txt"] = FORBID
     await crawl([site.url("/y")], ONE_STORE)
-    result = await crawl(
-        [site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": "tests.support.parsers.FailsToParse"}
-    )
-    [outcome] = result.outcomes.values()
-    assert isinstance(outcome, RobotsDisallowed)
+    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": FailsToParse})
+    assert result.verdicts() == ["unreachable"]
 
 
 @pytest.mark.skipif(ROBOTS_PARSED is None, reason="this Scrapy does not have the signal yet")
@@ -293,3 +274,104 @@ async def test_failure_that_is_stored_is_logged(
     await crawl([site.url("/y")], ONE_STORE)
     [line] = records(caplog)
     assert "is unreachable (503), so nothing is allowed" in line
+
+
+@ensureDeferred
+async def test_evicted_origins_come_back_from_the_store() -> None:
+    """With memory for one origin and a store, each robots.txt is fetched once."""
+    with ExitStack() as stack:
+        sites = [stack.enter_context(Site({"/robots.txt": FORBID})) for _ in range(5)]
+
+        async def script(service: RobotsService) -> None:
+            for path in ("/x", "/y") * 4:
+                for site in sites:
+                    url = site.url(path)
+                    assert (await service.robots(url)).decide(url).allowed is (path == "/y")
+
+        result = await run(script, {**ONE_STORE, "ROBOTS_CACHE_SIZE": 1})
+        assert [site.fetches for site in sites] == [1] * 5
+    assert result.stat("cache/evictions") == 39
+    assert result.stat("cache/store_hits") == 35
+
+
+# Entries that survive a crawl, on a clock that the test sets.
+
+DAY = 86_400.0
+FILE = Reply(
+    200, b"User-agent: *\nDisallow: /x\n", (("ETag", '"1"'), ("Cache-Control", "max-age=3600"))
+)
+
+
+async def outcome(site: Site, settings: dict[str, Any] = ONE_STORE) -> tuple[Any, bool]:
+    """Return the outcome of a disallowed page in a separate crawl, and whether a stale copy
+    decided.
+    """
+    result = await crawl([site.url("/x")], settings)
+    [verdict] = result.verdicts()
+    return verdict, verdict != 200 and result.dropped(site.url("/x")).decision.stale
+
+
+def conditions(site: Site) -> list[str | None]:
+    """Return the entity tags of the requests for robots.txt."""
+    return [
+        asked.headers.get("If-None-Match") for asked in site.asked if asked.target == "/robots.txt"
+    ]
+
+
+@ensureDeferred
+async def test_term_and_tag_outlive_a_crawl(site: Site, clock: Clock, tmp_path: Path) -> None:
+    """2.4, RFC 9111: a resumed crawl uses a copy until it expires, and then refreshes it."""
+    site.replies["/robots.txt"] = FILE
+    settings = {"JOBDIR": str(tmp_path)}
+    assert await outcome(site, settings) == ("rule", False)
+    clock.now += 3599
+    assert await outcome(site, settings) == ("rule", False)
+    assert conditions(site) == [None]
+    site.replies["/robots.txt"] = Reply(304)
+    for _ in range(2):
+        clock.now += 3600
+        assert await outcome(site, settings) == ("rule", False)
+    assert conditions(site) == [None, '"1"', '"1"']
+
+
+@ensureDeferred
+async def test_stale_copy_outlives_a_crawl(site: Site, clock: Clock) -> None:
+    """2.3.1.4: a stale copy is used for 30 days, however many crawls there are."""
+    site.replies["/robots.txt"] = FILE
+    await outcome(site)
+    site.replies["/robots.txt"] = Reply(503)
+    seen = []
+    for day in (1, 20, 29, 31):
+        clock.now = 1000.0 + day * DAY
+        seen.append(await outcome(site))
+    assert seen == [("rule", True), ("rule", True), ("rule", True), (200, False)]
+    assert conditions(site) == [None, '"1"', '"1"', '"1"', None]
+
+
+@ensureDeferred
+async def test_being_unreachable_outlives_a_crawl(site: Site, clock: Clock) -> None:
+    """2.3.1.4: a restart does not extend the 30 days of an unreachable file."""
+    site.replies["/robots.txt"] = Reply(503)
+    seen = []
+    for day in (0, 15, 29, 30):
+        clock.now = 1000.0 + day * DAY
+        seen.append((await outcome(site))[0])
+    assert seen == [*["unreachable"] * 3, 200]
+    assert site.fetches == 4
+
+
+@pytest.mark.parametrize("seconds", [-2 * DAY, 60.0, 2 * DAY], ids=["days back", "on", "days on"])
+@ensureDeferred
+async def test_clock_that_was_set(
+    site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """2.4: a copy from the future or from long ago is fetched again; a minute is tolerated."""
+    site.replies["/robots.txt"] = FILE
+    await outcome(site)
+    clock.ahead += seconds
+    assert await outcome(site) == ("rule", False)
+    asked_again = [None] if abs(seconds) <= 60 else [None, '"1"']
+    assert conditions(site) == asked_again
+    clock.now += 3660
+    assert await outcome(site) == ("rule", False)
+    assert conditions(site) == [*asked_again, '"1"']

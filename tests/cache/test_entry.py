@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tracemalloc
+import zlib
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
@@ -20,8 +25,9 @@ from scrapy_robots_rfc.policy.access import (
     Successful,
     Unavailable,
     Unreachable,
+    Validity,
 )
-from tests.support.entries import changed, limits, made
+from tests.support.entries import FILE as WHOLE, changed, limits, made
 
 LIMITS = limits(100, 10, 1000, 500, cache_min_age=20)
 POLICY = LIMITS._replace(unreachable_statuses=frozenset({429}))
@@ -113,3 +119,197 @@ def test_a_failure_that_never_ends_is_stored_for_a_month() -> None:
     """2.3.1.4: if the site never becomes allowed, a failure is stored for 30 days."""
     never = POLICY._replace(unreachable_max_age=None)
     assert CLOSED.stored_for(0, never) == 30 * 86_400
+
+
+# The format: complete, readable by others, and safe against damage.
+
+times = st.floats(-1e12, 1e12)
+headers = st.none() | st.binary(max_size=20).filter(
+    lambda value: not set(value) & {*range(9), *range(10, 32), 127}
+)
+urls = st.text(max_size=40).map(
+    lambda text: "".join(filter(str.isprintable, text)).replace("@", "")
+)
+validators = st.builds(Validators, urls, headers, headers)
+validity = st.builds(
+    Validity, st.just(Outcome.SUCCESSFUL), times, st.none() | times, st.none() | times
+)
+copies = st.builds(
+    CacheEntry,
+    validity,
+    st.none() | st.integers(100, 599),
+    st.text(max_size=40).filter(str.isprintable),
+    times,
+    st.none() | validators,
+    st.binary(max_size=2000),
+    st.none() | st.floats(0, 1e9),
+    st.none() | st.integers(512_000, 10**9),
+)
+
+
+@given(copy=copies)
+def test_any_entry_is_read_as_written(copy: CacheEntry) -> None:
+    """Whatever a site sent, the entry that is read equals the one that was written."""
+    assert decode(encode(copy)) == copy
+
+
+def test_a_value_is_read_without_us() -> None:
+    """A value is compressed by zlib: a line of JSON with the version, then the unchanged file."""
+    head, body = zlib.decompress(encode(WHOLE)).split(b"\n", 1)
+    entries = json.loads(head)
+    assert (entries["version"], entries["url"]) == (1, "https://a.example/robots.txt")
+    assert body == WHOLE.body
+
+
+def test_every_damage_is_noticed() -> None:
+    """A value with one changed, missing or added byte is rejected, or means the same."""
+    value = encode(WHOLE)
+    for place in range(len(value)):
+        try:
+            assert decode(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :]) == WHOLE
+        except ValueError as error:
+            assert re.search("damaged", str(error))  # noqa: PT017 - both ends are right
+        with pytest.raises(ValueError, match="damaged"):
+            decode(value[:place])
+    with pytest.raises(ValueError, match="damaged"):
+        decode(value + b"x")
+
+
+def test_value_of_a_later_version_is_refused() -> None:
+    """A value of a later version is rejected with an error about the version."""
+    with pytest.raises(ValueError, match="or not version 1"):
+        decode(by_hand({**HEAD, "version": 2}, b"ab"))
+
+
+def by_hand(head: object, body: bytes = b"", *, line: bytes | None = None) -> bytes:
+    """Return a value of another program, with a valid checksum."""
+    return zlib.compress((json.dumps(head).encode() if line is None else line) + b"\n" + body)
+
+
+HEAD: dict[str, Any] = {
+    "version": 1,
+    "outcome": "successful",
+    "cause": "200",
+    "fetched": 1,
+    "fresh_until": 2,
+    "url": "https://a.example/robots.txt",
+}
+
+
+def test_values_made_by_hand_are_read() -> None:
+    """Other programs can write values, too, with additional keys."""
+    copy = decode(by_hand({**HEAD, "theirs": [1]}, b"ab"))
+    assert (copy.body, copy.fetched) == (b"ab", 1.0)
+    assert copy.validators == Validators("https://a.example/robots.txt")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"outcome": "open"},
+        {"outcome": None},
+        {"version": None},
+        {"version": True},
+        {"version": -1},
+        {"version": "1"},
+        {"version": [1]},
+        {"outcome": "unavailable"},
+        {"outcome": ["successful"]},
+        {"status": "200"},
+        {"status": True},
+        {"cause": None},
+        {"cause": "200\nINFO: all is well"},
+        {"cause": "x" * 201},
+        {"fetched": None},
+        {"fetched": "1"},
+        {"fetched": True},
+        {"fetched": float("nan")},
+        {"fresh_until": float("inf")},
+        {"fresh_until": 10**400},
+        {"confirmed": {}},
+        {"etag": 'x"\r\nCookie: a=b'},
+        {"etag": "\u20ac"},
+        {"last_modified": 5},
+        {"url": 5},
+        {"url": "https://a.example/\x1b[2J"},
+        {"url": "https://a.example/\nINFO: all is well"},
+        {"url": "https://a.example/\u202e"},
+        {"url": "https://me:secret@a.example/robots.txt"},
+        {"url": "https://a.example/" + "x" * 9000},
+    ],
+)
+def test_values_of_another_type_are_refused(change: dict[str, Any]) -> None:
+    """A value with a wrong type or out of range is rejected, even with a valid checksum."""
+    with pytest.raises(ValueError, match="damaged"):
+        decode(by_hand({**HEAD, **change}, b"ab"))
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+anything = scalars | st.lists(scalars, max_size=2) | st.dictionaries(st.text(), scalars, max_size=2)
+
+
+@given(
+    change=st.dictionaries(
+        st.sampled_from([*HEAD, "status", "confirmed", "etag", "lifetime"]), anything
+    )
+)
+def test_any_head_is_refused_or_can_be_written_again(change: dict[str, Any]) -> None:
+    """Any head is rejected, or gives an entry that can be written again."""
+    try:
+        copy = decode(by_hand({**HEAD, **change}, b"ab"))
+    except ValueError:
+        return
+    assert decode(encode(copy)) == copy
+    assert copy.validity.outcome is Outcome.SUCCESSFUL
+
+
+@pytest.mark.parametrize("body", [b"", b"x"])
+def test_files_that_are_missing_or_too_much(body: bytes) -> None:
+    """An entry has a file, perhaps empty, if and only if its rules are used."""
+    outcomes = {"unavailable": not body, "unreachable": not body, "successful": True}
+    for outcome, fine in outcomes.items():
+        if fine:
+            found = decode(by_hand({**HEAD, "outcome": outcome}, body))
+            assert found.body == (body if outcome == "successful" else None)
+        else:
+            with pytest.raises(ValueError, match="damaged"):
+                decode(by_hand({**HEAD, "outcome": outcome}, body))
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    """A value that decompresses to 256 MiB is rejected, with little memory."""
+    packing = zlib.compressobj(1)
+    zeros = bytes(1024 * 1024)
+    bomb = b"".join([*(packing.compress(zeros) for _ in range(256)), packing.flush()])
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="damaged"):
+            decode(bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://a.example/\x1b[2J",
+        "https://a.example/\u202e",
+        "https://me:pw@a.example/",
+        f"https://a.example/{'x' * 9000}",
+    ],
+    ids=["control", "direction", "credentials", "long"],
+)
+def test_urls_that_are_not_stored(url: str) -> None:
+    """A URL that is very long, or has control characters or credentials, is not stored, nor are its
+    validators.
+    """
+    copy = WHOLE._replace(validators=Validators(url, b"e"))
+    assert decode(encode(copy)) == WHOLE._replace(validators=None)
+
+
+def test_causes_are_one_short_line() -> None:
+    """A cause is one short line, whatever the name of the exception."""
+    long = WHOLE._replace(cause="a\nb\x1b" + "c" * 300)
+    assert decode(encode(long)).cause == r"a\nb\x1b" + "c" * 192

@@ -24,7 +24,7 @@ from tests.support.hostile_files import LINES, hostile
 from tests.support.memory import traced
 
 pytestmark = [
-    pytest.mark.once,  # crawls are in `tests/cache/test_bounded_crawls.py`
+    pytest.mark.once,  # crawls are in `test_crawls_of_one_store.py`
     pytest.mark.usefixtures("few_to_collect"),
 ]
 

@@ -207,7 +207,7 @@ def test_damage_gives_no_value_of_another_key(path: Path, start: int) -> None:
     damage(path, start)
     store = opened(path)
     for key in keys:
-        # The value itself may be damaged; its checksum shows that (test_written_entries.py).
+        # The value itself may be damaged; its checksum shows that (test_entry.py).
         value = store.get(key)
         assert value is None or b"\xa5" in value or value == f"{key} ".encode() * 20
     for key in keys:
