@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,14 +12,7 @@ from scrapy_robots_rfc.core.agents import is_token, product_tokens
 from scrapy_robots_rfc.core.explanation import Flag, lines_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
-from tests.support.case_files import (
-    Case,
-    Identification,
-    OwnToken,
-    cases,
-    identifications,
-    own_tokens,
-)
+from tests.support.case_files import Case, cases, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +53,10 @@ def variants(case: Case) -> dict[bytes, str]:
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_verdict_in_every_variant(case: Case) -> None:
     """The verdict, the reason and the deciding line match the case, in every variant."""
-    asked = case.asked if isinstance(case.asked, str) else list(case.asked)
     for body, variant in variants(case).items():
         robots = RobotsTxt.parse(body)
         for _ in range(3):  # later verdicts may come from an index
-            decision = robots.decide(case.url, asked)
+            decision = robots.decide(case.url, case.asked)
             line = decision.rule.line if decision.rule else None
             actual = (decision.allowed, decision.reason, line)
             assert actual == (case.allowed, case.reason, case.line), f"{variant}: {case.says}"
@@ -99,9 +92,8 @@ _EXTENDED = [case for case in cases() if case.crawl_delay is not None or case.si
 def test_other_records(case: Case) -> None:
     """Crawl-delay and sitemaps match the case."""
     robots = RobotsTxt.parse(body_of(case, "as_written"))
-    asked = case.asked if isinstance(case.asked, str) else list(case.asked)
     if case.crawl_delay is not None:
-        assert robots.crawl_delay(asked) == case.crawl_delay, case.says
+        assert robots.crawl_delay(case.asked) == case.crawl_delay, case.says
     if case.sitemaps is not None:
         assert robots.sitemaps == case.sitemaps, case.says
 
@@ -114,14 +106,15 @@ def test_limit(case: Case) -> None:
     assert RobotsTxt.parse(body).content.truncated is case.truncated, case.says
 
 
-@pytest.mark.parametrize("case", identifications(), ids=[case.id for case in identifications()])
-def test_tokens_of_an_identification(case: Identification) -> None:
+@pytest.mark.parametrize("case", others("identification"), ids=itemgetter("id"))
+def test_tokens_of_an_identification(case: dict[str, Any]) -> None:
     """The product tokens of an identification match the case, for str and bytes."""
-    assert product_tokens(case.identification) == case.tokens, case.says
-    assert product_tokens(case.identification.encode("utf-8")) == case.tokens, case.says
+    identification, tokens = case["identification"], tuple(case["tokens"])
+    assert product_tokens(identification) == tokens, case["says"]
+    assert product_tokens(identification.encode("utf-8")) == tokens, case["says"]
 
 
-@pytest.mark.parametrize("case", own_tokens(), ids=[case.id for case in own_tokens()])
-def test_own_token(case: OwnToken) -> None:
+@pytest.mark.parametrize("case", others("own_token"), ids=itemgetter("id"))
+def test_own_token(case: dict[str, Any]) -> None:
     """A string is a valid token if the case says so."""
-    assert is_token(case.value) is case.valid, case.says
+    assert is_token(case["value"]) is case["valid"], case["says"]

@@ -31,12 +31,6 @@ def test_decision_is_true_if_allowed() -> None:
     assert pickle.loads(pickle.dumps(robots.decide(URL, "mybot"))) == robots.decide(URL, "mybot")
 
 
-def test_false_decisions_are_cached() -> None:
-    """A disallowed URL has the same decision each time, like an allowed one."""
-    robots = RobotsTxt.parse(FILE)
-    assert robots.decide(URL, ("mybot",)) is robots.decide(f"{URL}/y", ("mybot",))
-
-
 @pytest.mark.parametrize("body", [FILE, "", "<html>"])
 @pytest.mark.parametrize(
     ("url", "agent"),

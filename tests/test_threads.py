@@ -36,21 +36,6 @@ def test_the_process_ends() -> None:
 
 @pytest.mark.reactor
 @under_the_reactor
-async def test_results_and_errors() -> None:
-    """The caller gets the result or the exception of a call."""
-    threads = Threads(1, Runtime(), "test")
-
-    def fail() -> None:
-        raise KeyError("x")
-
-    assert await threads.call(lambda: 5, limit=60) == 5
-    with pytest.raises(KeyError, match="x"):
-        await threads.call(fail, limit=60)
-    await threads.close(lambda: None, limit=60)
-
-
-@pytest.mark.reactor
-@under_the_reactor
 @pytest.mark.parametrize("kind", CANCELLED)
 async def test_a_call_that_was_cancelled_by_itself(kind: type[BaseException]) -> None:
     """A cancellation inside a call is an error for its caller, and the thread continues."""
@@ -95,29 +80,6 @@ async def test_as_many_at_once_as_there_are_threads() -> None:
     while not done:
         await threads.call(lambda: None, limit=60)
     await threads.close(lambda: None, limit=60)
-
-
-@pytest.mark.reactor
-@under_the_reactor
-async def test_the_last_call_comes_after_all_others() -> None:
-    """The last function is called after all others have ended, with any number of threads."""
-    runtime, made = Runtime(), list[str]()
-    threads, go_on = Threads(3, runtime, "test"), threading.Event()
-
-    async def one() -> None:
-        await threads.call(go_on.wait, limit=60)
-        made.append("one")
-
-    runtime.spawn(one())
-    await runtime.sleep(0)  # the task starts in the next turn of the reactor
-    assert await threads.call(lambda: 5, limit=60) == 5
-    with pytest.raises(TimeoutError):
-        await threads.close(lambda: made.append("last"), limit=0.01)
-    assert made == []
-    go_on.set()
-    while len(made) < 2:
-        await runtime.sleep(0.01)
-    assert sorted(made) == ["last", "one"]
 
 
 @pytest.mark.reactor

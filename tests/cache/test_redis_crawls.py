@@ -12,18 +12,15 @@ import redis
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 
-from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
-from tests.support.crawling import Pages, crawl
+from tests.support.crawling import Pages, crawl, listening
 from tests.support.redis_server import RedisServer
 from tests.support.site import PAGE, Reply, Site, robots
 from tests.support.timed_site import DELAY, gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from scrapy.crawler import Crawler
 
 
 pytestmark = pytest.mark.usefixtures("redis_installed")
@@ -139,13 +136,11 @@ async def test_server_that_fails_during_a_crawl(
         result = await crawl(
             [first.url("/1")], settings, spider=Stepwise, steps=steps, further=further
         )
-        outcomes = {url: outcome for url, outcome in result.outcomes.items() if outcome != 200}
-        assert set(outcomes) == {site.url("/private") for site in (first, second)}
-        assert all(isinstance(outcome, RobotsDisallowed) for outcome in outcomes.values())
-        assert [(site.fetches, site.pages) for site in (first, second)] == [
-            (1, ["/1"]),
-            (1, ["/1", "/2"]),
-        ]
+        private = [site.url("/private") for site in (first, second)]
+        assert result.verdicts(*private) == ["rule"] * 2
+        assert {*result.verdicts()} == {"rule", 200}
+        assert (first.fetches, first.pages) == (1, ["/1"])
+        assert (second.fetches, second.pages) == (1, ["/1", "/2"])
         assert min(gaps(second)) >= DELAY
         assert server.has_one()
     assert result.stat("cache/store_errors") >= 1
@@ -172,7 +167,7 @@ async def test_server_that_cannot_write_at_start(
     with RedisServer(**{name: value}) as running, Site({"/robots.txt": PACED}) as site:
         pages = [site.url(target) for target in ("/private", "/1", "/2")]
         result = await crawl(pages, {"ROBOTS_CACHE": running.url})
-        assert isinstance(result.outcomes[site.url("/private")], RobotsDisallowed)
+        assert result.verdicts(pages[0]) == ["rule"]
         assert (site.fetches, site.pages) == (1, ["/1", "/2"])
     assert result.stat("cache/store_errors") >= 1
     [fails] = logged(caplog)
@@ -212,11 +207,8 @@ async def test_closing_while_the_server_hangs(
 
         return later(runtime, delay, ended)
 
-    def prepare(crawler: Crawler) -> None:
-        def closed() -> None:
-            monkeypatch.setattr(Runtime, "call_later", call_later)
-
-        crawler.signals.connect(closed, signals.spider_closed, weak=False)
+    def closed() -> None:
+        monkeypatch.setattr(Runtime, "call_later", call_later)
 
     def freeze(_: object) -> Reply:
         server.server.freeze()
@@ -225,7 +217,9 @@ async def test_closing_while_the_server_hangs(
     address = server.address.replace("timeout=0.5", "timeout=60")
     with Site({"/robots.txt": PACED}) as site:
         site.replies["/1"] = freeze
-        result = await crawl([site.url("/1")], {"ROBOTS_CACHE": address}, prepare=prepare)
+        settings = {"ROBOTS_CACHE": address}
+        listens = listening(closed, signals.spider_closed)
+        result = await crawl([site.url("/1")], settings, prepare=listens)
         server.server.thaw()
     assert list(result.outcomes.values()) == [200]
     assert result.stat("cache/store_errors") == 1  # it cannot be closed
@@ -238,15 +232,12 @@ async def test_connections_of_a_worker(server: Server, proxy: Site) -> None:
     connections: list[int] = []
 
     def count() -> None:
-        connections.append(
-            len(server.admin.client_list()) - 1
-        )  # without the connection of the test
-
-    def prepare(crawler: Crawler) -> None:
-        crawler.signals.connect(count, signals.spider_closed, weak=False)
+        # Without the connection of the test.
+        connections.append(len(server.admin.client_list()) - 1)
 
     pages = [f"http://{number}.example/" for number in range(60)]
-    result = await crawl(pages, {"ROBOTS_CACHE": server.address}, prepare=prepare)
+    settings = {"ROBOTS_CACHE": server.address}
+    result = await crawl(pages, settings, prepare=listening(count, signals.spider_closed))
     assert result.outcomes == dict.fromkeys(pages, 200)
     assert proxy.pages
     assert 1 < connections[0] <= RedisStore.threads == 8

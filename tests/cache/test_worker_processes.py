@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +20,15 @@ from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache import client as fetches
 from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import crawl
-from tests.support.site import Reply, Site, redirect, robots
+from tests.support.documents import block
+from tests.support.site import HANG, PAGE, Asked, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, gaps
 from tests.support.workers import MODES, Worker, fleet
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.redis_server import RedisServer
-    from tests.support.site import Asked
 
 FORBID = robots("User-agent: *\nDisallow: /private\n")
 
@@ -121,11 +127,11 @@ async def test_worker_that_dies_with_a_lease_and_a_turn(
         if file_asked.is_set():
             return FORBID
         file_asked.set()
-        return Reply(gate=threading.Event())
+        return HANG
 
     def page(_: Asked) -> Reply:
         page_asked.set()
-        return Reply(gate=threading.Event())
+        return HANG
 
     with (
         Site({"/robots.txt": file}) as site,
@@ -148,3 +154,45 @@ async def test_worker_that_dies_with_a_lease_and_a_turn(
     assert len(paced.targets) == 4
     assert min(gaps(paced)) >= DELAY
     assert gaps(paced)[1] >= HOLD / 2
+
+
+SPIDER = """
+from scrapy import Request, Spider
+
+class Worker(Spider):
+    name = "worker"
+    custom_settings = globals()
+
+    async def start(self):
+        for url in self.urls.split():
+            yield Request(url)
+
+    def parse(self, response):
+        pass
+"""
+
+
+@pytest.mark.usefixtures("redis_installed")
+def test_waiting_requests_go_back(redis_server: RedisServer, tmp_path: Path) -> None:
+    """A worker that gets SIGTERM ends soon, and its waiting requests are in the shared queue."""
+    started = threading.Event()
+
+    def last_page(_: Asked) -> Reply:
+        started.set()
+        return PAGE
+
+    recipe = block("docs/plugins.md", "python", "scrapy_redis")
+    spider = tmp_path / "worker.py"
+    spider.write_text(recipe.replace("redis://127.0.0.1:6379/0", redis_server.url) + SPIDER)
+    with Site({"/robots.txt": HANG}) as hanging, Site({"/last": last_page}) as site:
+        urls = [*(hanging.url(f"/{number}") for number in range(20)), site.url("/last")]
+        command = [sys.executable, "-m", "scrapy", "runspider", str(spider), "-a"]
+        with subprocess.Popen([*command, "urls=" + " ".join(urls)], cwd=tmp_path) as worker:
+            assert started.wait(100)
+            stopped = time.monotonic()
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(100) == 0
+        assert hanging.pages == []
+    assert time.monotonic() - stopped < 30  # robots.txt and pages may take up to 180 s
+    with redis.Redis(port=redis_server.port) as client:
+        assert client.zcard("worker:requests") == 20

@@ -19,6 +19,8 @@ from tests.support.strategies import (
     any_bodies,
     bodies,
     body_for,
+    body_of,
+    groups,
     rules,
     targets,
     token_lists,
@@ -74,8 +76,12 @@ def rules_for(groups: _Groups, names: Iterable[str]) -> tuple[str, list[Rule]] |
     return None
 
 
-@given(body=bodies, target=targets, tokens=token_lists)
-@settings(max_examples=100)
+@given(
+    body=st.one_of(bodies, st.lists(groups, max_size=5).map(lambda found: body_of(*found))),
+    target=targets,
+    tokens=token_lists,
+)
+@settings(max_examples=200)
 def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> None:
     """The verdict and the rule follow from the lines, the first time and later."""
     body = body.decode("utf-8", "ignore").encode(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import example, given, strategies as st
 
-from scrapy_robots_rfc.core.agents import is_token, product_tokens
+from scrapy_robots_rfc.core.agents import product_tokens
 from scrapy_robots_rfc.core.explanation import explain, groups_of, lines_of, records_of
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.parser import RfcRobotParser
@@ -53,11 +53,3 @@ def test_any_identification(body: bytes, identification: str | bytes, url: str) 
     parser = RfcRobotParser.from_crawler(None, body)
     assert parser.allowed(url, identification) in (True, False)
     assert (parser.crawl_delay(identification) or 0) >= 0
-
-
-@given(value=st.text(max_size=10))
-def test_any_token_is_valid_or_not(value: str) -> None:
-    """A string is a product token if it has only letters, hyphens and underscores."""
-    assert is_token(value) is bool(
-        value and value.isascii() and value.replace("-", "a").replace("_", "a").isalpha()
-    )

@@ -80,28 +80,6 @@ class Case:
         return self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Identification:
-    """A string by which a crawler identifies itself, and its product tokens."""
-
-    id: str
-    clauses: tuple[Clause, ...]
-    says: str
-    identification: str
-    tokens: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OwnToken:
-    """A string that is, or is not, a valid product token for a crawler."""
-
-    id: str
-    clauses: tuple[Clause, ...]
-    says: str
-    value: str
-    valid: bool
-
-
 #: The keys of an entry, by its kind.
 _KEYS = {
     "case": "body body_parts body_hex encoding tokens agent url url_parts url_encoding allowed"
@@ -176,23 +154,9 @@ def cases() -> tuple[Case, ...]:
     return tuple(_case(entry) for kind, entry in _entries() if kind == "case")
 
 
-@cache
-def identifications() -> tuple[Identification, ...]:
-    """Return all identifications with their product tokens."""
-    entries = [dict(entry) for kind, entry in _entries() if kind == "identification"]
-    return tuple(
-        Identification(
-            clauses=tuple(entry.pop("clause")), **{**entry, "tokens": tuple(entry["tokens"])}
-        )
-        for entry in entries
-    )
-
-
-@cache
-def own_tokens() -> tuple[OwnToken, ...]:
-    """Return all strings that are, or are not, product tokens."""
-    entries = [dict(entry) for kind, entry in _entries() if kind == "own_token"]
-    return tuple(OwnToken(clauses=tuple(entry.pop("clause")), **entry) for entry in entries)
+def others(kind: str) -> list[dict[str, Any]]:
+    """Return all cases of another kind: identifications, or own tokens of a crawler."""
+    return [entry for other, entry in _entries() if other == kind]
 
 
 def tables(name: str) -> dict[str, list[Any]]:

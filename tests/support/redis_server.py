@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import Self
 
+    from redis import Redis
+
 #: The path of the server, or ``None`` if it is not installed.
 COMMAND = shutil.which("redis-server")
 
@@ -115,3 +117,8 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def pass_by(client: Redis, seconds: float) -> None:
+    """Wait for some time by the clock of a Redis server, for an item of an empty list."""
+    assert client.blpop(["nothing"], timeout=max(seconds, 0.001)) is None

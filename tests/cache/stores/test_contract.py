@@ -2,24 +2,101 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from redis import Redis
 
 from scrapy_robots_rfc.cache.stores.base import SharedStore
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
-from tests.support import store_places as places
+from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.support import own_store
+from tests.support.own_store import FolderStore
+from tests.support.redis_server import pass_by
+from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from scrapy_robots_rfc.cache.stores.base import Store
-    from tests.support.store_places import Place
 
 KEY, OTHER = "https://a.example", "http://[2001:db8::1]:8080"
 LONG, SHORT = 10_000.0, 0.2
+
+
+class Place:
+    """A place for values.
+
+    :param make: creates a store there, which is not open yet.
+    """
+
+    def __init__(self, make: Callable[[], Store]) -> None:
+        self._make = make
+        self._opened: list[Store] = []
+
+    def store(self) -> Store:
+        store = self._make()
+        self._opened.append(store)
+        store.open()
+        return store
+
+    def later(self, seconds: float) -> None:
+        """Let time pass, which ends the validity of values."""
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        for store in self._opened:
+            store.close()
+
+
+class Timed(Place):
+    """A place with a clock that the test sets."""
+
+    def __init__(self, make: Callable[[Callable[[], float]], Store]) -> None:
+        super().__init__(lambda: make(lambda: self._now))
+        self._now = 1_700_000_000.0
+
+    def later(self, seconds: float) -> None:
+        self._now += seconds
+
+
+def memory() -> Place:
+    """Return a place in memory, with one store."""
+    stores: list[MemoryStore] = []
+
+    def make(now: Callable[[], float]) -> Store:
+        stores.extend([] if stores else [MemoryStore(now)])
+        return stores[0]
+
+    return Timed(make)
+
+
+class Patched(Place):
+    """A folder of the third-party store, whose `time` the test replaces."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(lambda: FolderStore(str(folder)))
+        self._now = time.time()
+        monkeypatch.setattr(own_store, "time", SimpleNamespace(time=lambda: self._now))
+
+    def later(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class Served(Place):
+    """A place on a Redis server, which has its own clock."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(lambda: RedisStore(address))
+        self._server = address.partition("?")[0]
+
+    def later(self, seconds: float) -> None:
+        with Redis.from_url(self._server, socket_timeout=None) as client:
+            pass_by(client, seconds)
 
 
 #: The kinds of places; those that are shared have leases and turns.
@@ -30,14 +107,14 @@ KINDS = (*SHARED, "sqlite", "own")
 def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     """Return an empty place."""
     if kind == "memory":
-        return places.memory()
+        return memory()
     if kind == "redis":
-        return places.Served(request.getfixturevalue("redis_address"))
+        return Served(request.getfixturevalue("redis_address"))
     folder: Path = request.getfixturevalue("tmp_path")
     return (
-        places.sqlite(folder)
+        Timed(lambda now: SqliteStore(folder / "robots.sqlite", now))
         if kind == "sqlite"
-        else places.Patched(folder, request.getfixturevalue("monkeypatch"))
+        else Patched(folder, request.getfixturevalue("monkeypatch"))
     )
 
 

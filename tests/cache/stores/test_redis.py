@@ -21,15 +21,13 @@ from demo.certificate import self_signed
 from scrapy_robots_rfc.cache.stores.opening import make_store, open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
-from tests.support.redis_server import RedisServer
-from tests.support.site import Site
-from tests.support.store_places import pass_by
+from tests.support.redis_server import RedisServer, pass_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.redis_server import RedisServer
+    from tests.support.site import Site
 
 
 KEY = "https://example.com"
@@ -288,30 +286,23 @@ def test_server_that_is_not_there(
         assert store.lease(KEY, "two", LONG)
 
 
-#: What makes a server unusable, and the error. For crawls, see `test_redis_crawls.py`.
-TROUBLES: list[tuple[Callable[[RedisServer, Any], object], str]] = [
-    (lambda server, _: server.freeze(), "TimeoutError: "),
-    (lambda _, client: client.config_set("requirepass", PASSWORD), "AuthenticationError: "),
-]
-
-
-@pytest.mark.parametrize(("begin", "error"), TROUBLES, ids=[error for _, error in TROUBLES])
 def test_server_that_cannot_be_used(
-    redis_installed: None,
-    open_redis: Callable[..., RedisStore],
-    begin: Callable[[RedisServer, Any], object],
-    error: str,
+    redis_installed: None, open_redis: Callable[..., RedisStore]
 ) -> None:
     """A server that hangs or wants a password is an error at start."""
     with RedisServer() as server:
-        begin(server, raw(open_redis(server.url)))
-        assert error in refusal(f"{server.url}?timeout=0.2")
+        client = raw(open_redis(server.url))
+        server.freeze()
+        assert "TimeoutError: " in refusal(f"{server.url}?timeout=0.2")
         server.thaw()
+        client.config_set("requirepass", PASSWORD)
+        assert "AuthenticationError: " in refusal(server.url)
 
 
-def test_unknown_host_is_named() -> None:
-    """The error names a host that does not exist."""
+def test_server_that_is_no_redis(site: Site) -> None:
+    """A host that does not exist is named, and another server is an error at start."""
     assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
+    assert refusal(f"redis://{site.netloc}")
 
 
 def test_wrong_password(redis_installed: None) -> None:
@@ -331,12 +322,6 @@ def test_user_with_too_few_rights_is_an_error(
             "guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"]
         )
         assert "NoPermissionError: " in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
-
-
-def test_server_that_is_no_redis_is_an_error() -> None:
-    """A server that is not Redis is an error at start."""
-    with Site() as site:
-        assert refusal(f"redis://{site.netloc}")
 
 
 def test_tls_certificate_is_verified(

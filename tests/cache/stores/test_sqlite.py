@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import resource
 import shutil
@@ -22,18 +21,12 @@ import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import StoreError
+from tests.support.crawling import records
+from tests.support.documents import ROOT
 from tests.support.sqlite_files import KEY, LONG, OTHER, damage, damaged, locked, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-ROOT = Path(__file__).parents[3]
-
-
-def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return the warnings in the log."""
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +123,7 @@ def test_a_damaged_file_of_ours(path: Path, caplog: pytest.LogCaptureFixture) ->
     names = ["robots.sqlite.damaged", "robots.sqlite.damaged1"]
     assert [path.with_name(name).read_bytes() for name in names] == contents
     begin = f"The robots.txt store {path} is damaged (database disk image is malformed)"
-    for name, warning in zip(names, warnings(caplog), strict=True):
+    for name, warning in zip(names, records(caplog), strict=True):
         assert warning.startswith(begin)
         assert warning.endswith(f"so it was renamed to {name} and a new one is created")
 
@@ -192,8 +185,8 @@ def test_damage_inside_renames_the_file_when_it_shows(
     assert list(store.keys()) == [KEY]
     store.close()
     assert path.with_name("robots.sqlite.damaged").exists()
-    assert "malformed" in warnings(caplog)[0]
-    assert len(warnings(caplog)) == 1
+    assert "malformed" in records(caplog)[0]
+    assert len(records(caplog)) == 1
 
 
 @pytest.mark.parametrize("start", range(100, 20_000, 4000))
@@ -242,7 +235,7 @@ def test_a_table_that_is_not_ours(
     assert (store.get(KEY), list(store.keys())) == (b"one", [KEY])
     store.close()
     assert path.with_name("robots.sqlite.damaged").exists()
-    [warning] = warnings(caplog)
+    [warning] = records(caplog)
     assert f"The robots.txt store {path} is damaged (" in warning
 
 
@@ -394,40 +387,18 @@ def test_a_file_that_is_locked(store: SqliteStore, path: Path) -> None:
     second.close()
 
 
-@pytest.fixture
-def without_rights() -> Iterator[Path]:
-    """A folder of an ordinary user; this process is that user, because root may do everything."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = os.geteuid() == 0
-        if root:
-            os.chown(folder, 65534, 65534)
-            os.seteuid(65534)
-        yield Path(folder)
-        if root:
-            os.seteuid(0)
-        Path(folder).chmod(0o700)
-
-
-def test_a_file_that_may_only_be_read(without_rights: Path) -> None:
-    """A read-only file can be read, but not written."""
-    path = without_rights / "robots.sqlite"
-    store = opened(path)
-    store.put(KEY, b"one", LONG)
-    store.close()
-    path.chmod(0o400)
-    store = opened(path)
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        store.put(KEY, b"two", LONG)
-    assert store.get(KEY) == b"one"
-    store.close()
-
-
-def test_a_file_without_rights(without_rights: Path) -> None:
+def test_a_file_without_rights() -> None:
     """If a file may not be read, the crawl does not start, and the error says why."""
-    path = without_rights / "robots.sqlite"
-    path.touch(0o000)
-    with pytest.raises(PermissionError, match=r"Permission denied: .*robots\.sqlite"):
-        opened(path)
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        path = Path(folder) / "robots.sqlite"
+        path.touch(0o000)
+        if os.geteuid() == 0:  # root may do everything
+            os.chown(folder, 65534, 65534)
+            os.chown(path, 65534, 65534)
+            stack.callback(os.seteuid, 0)
+            os.seteuid(65534)
+        with pytest.raises(PermissionError, match=r"Permission denied: .*robots\.sqlite"):
+            opened(path)
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
