@@ -6,9 +6,8 @@ import contextlib
 import fcntl
 import os
 import random
-import resource
-import sqlite3
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,12 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support.crawling import Crawl, Pages, crawl, records
 from tests.support.site import Reply, Site, redirect, robots
-from tests.support.sqlite_files import damaged, locked
+from tests.support.sqlite_files import full, locked, locked_by_another, opened, read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 RULES = "User-agent: *\nDisallow: /x\n"
 FORBID = robots(RULES)
@@ -32,15 +30,6 @@ FORBID = robots(RULES)
 def path(tmp_path: Path) -> Path:
     """The path of the file."""
     return tmp_path / "robots.sqlite"
-
-
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[SqliteStore]:
-    """Open the file."""
-    store = SqliteStore(path)
-    store.open()
-    yield store
-    store.close()
 
 
 async def obeying(site: Site, path: Path) -> Crawl:
@@ -57,21 +46,6 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
     return line
 
 
-@pytest.mark.reactor
-@ensureDeferred
-async def test_damaged_file_is_renamed_by_a_crawl(
-    site: Site, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A damaged file is renamed with a warning, and robots.txt is fetched and stored again."""
-    site.replies["/robots.txt"] = FORBID
-    damaged(path)
-    for _ in range(2):
-        result = await obeying(site, path)
-        assert result.stat("cache/store_errors") == 0
-    assert site.fetches == 1
-    assert "it was renamed to robots.sqlite.damaged" in logged(caplog)
-
-
 @ensureDeferred
 async def test_credentials_are_neither_stored_nor_logged(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
@@ -83,8 +57,8 @@ async def test_credentials_are_neither_stored_nor_logged(
         [with_password, with_password.replace("/y", "/x")], {"ROBOTS_CACHE": f"sqlite:///{path}"}
     )
     assert site.fetches == 1
-    with opened(path) as store:
-        assert [key for key in store.keys()] == [site.url("")]  # noqa: C416, SIM118 - no mapping
+    with contextlib.closing(opened(path)) as store:
+        assert list(store.keys()) == [site.url("")]
     assert all(b"secret" not in file.read_bytes() for file in path.parent.iterdir())
     assert all("secret" not in line for line in records(caplog, 0))
 
@@ -132,37 +106,6 @@ async def test_file_that_another_process_keeps_locked(
     assert error in logged(caplog)
 
 
-@contextlib.contextmanager
-def read_only(path: Path) -> Iterator[None]:
-    """Make the file read-only; this process is an ordinary user, because root may do everything."""
-    is_root = os.geteuid() == 0
-    path.chmod(0o400)
-    if is_root:
-        os.chown(path.parent, 65534, 65534)
-        os.chown(path, 65534, 65534)
-        os.seteuid(65534)
-    yield
-    if is_root:
-        os.seteuid(0)
-
-
-@contextlib.contextmanager
-def locked_by_another(path: Path) -> Iterator[None]:
-    """Keep the file locked, as another program may do."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        yield
-
-
-@contextlib.contextmanager
-def full(path: Path) -> Iterator[None]:
-    """Let no file of this process grow beyond the size of the store."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 class Failing(Pages):
     """A spider whose store fails after its first page, and which then requests further pages."""
 
@@ -178,10 +121,14 @@ class Failing(Pages):
                 yield Request(url, callback=self.parse, errback=self.failed)
 
 
+@pytest.mark.reactor
 @pytest.mark.parametrize(
     ("begin", "error"),
-    [(read_only, "readonly"), (locked_by_another, "locked"), (full, "disk")],
-    ids=lambda value: getattr(value, "__name__", value),
+    [
+        (read_only, "readonly"),
+        (partial(locked_by_another, kind="EXCLUSIVE"), "locked"),
+        (full, "disk"),
+    ],
 )
 @ensureDeferred
 async def test_file_that_fails_during_a_crawl(

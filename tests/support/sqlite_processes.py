@@ -16,10 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.support.sqlite_files import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 
 SECONDS = 10_000.0
 KEYS = 40
@@ -53,8 +55,7 @@ def forked(work: Callable[[], None]) -> int:
 
 def writer(path: Path, seed: int, pipe: int) -> None:
     """Put values endlessly, and write each key and number into a pipe."""
-    store = SqliteStore(path)
-    store.open()
+    store = opened(path)
     number = seed * 1_000_000
     while True:
         number += 1
@@ -77,13 +78,7 @@ def killed_once(path: Path, seed: int, store: SqliteStore) -> tuple[int, list[st
         os.waitpid(process, 0)
         lines = [line.decode().split() for line in (*read, *pipe)]
     put = {key: int(number) for key, number in lines}
-    return len(lines), [*_wrong(put, store), *_wrong(put, _fresh(path))]
-
-
-def _fresh(path: Path) -> SqliteStore:
-    store = SqliteStore(path)
-    store.open()
-    return store
+    return len(lines), [*_wrong(put, store), *_wrong(put, opened(path))]
 
 
 def _wrong(put: dict[str, int], store: SqliteStore) -> list[str]:
@@ -96,23 +91,23 @@ def _wrong(put: dict[str, int], store: SqliteStore) -> list[str]:
     return errors
 
 
+def integrity(path: Path) -> str:
+    """Return what SQLite says about a file: `ok`, or its errors."""
+    with sqlite3.connect(path) as connection:
+        result: str = connection.execute("PRAGMA integrity_check").fetchone()[0]
+        return result
+
+
 def kill(path: Path, times: int) -> dict[str, Any]:
     """Kill writers, one after another, while a reader has the file open."""
-    store = _fresh(path)
+    store = opened(path)
     counts, wrong = [], []
     for seed in range(1, times + 1):
         count, errors = killed_once(path, seed, store)
         counts.append(count)
         wrong += errors
     store.close()
-    with sqlite3.connect(path) as connection:
-        integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    return {
-        "killed": times,
-        "with_values": sum(map(bool, counts)),
-        "wrong": wrong,
-        "integrity": integrity,
-    }
+    return {"with_values": sum(map(bool, counts)), "wrong": wrong, "integrity": integrity(path)}
 
 
 def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
@@ -122,8 +117,7 @@ def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
     def work(seed: int) -> None:
         os.close(writing)
         os.read(reading, 1)  # returns at the end of the pipe, when all children exist
-        store = SqliteStore(path)
-        store.open()
+        store = opened(path)
         for number in range(calls):
             key = f"https://{number % KEYS}.example"
             store.put(key, value_of(key, seed * 1000 + number), SECONDS)
@@ -136,10 +130,8 @@ def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
     os.close(reading)
     os.close(writing)
     failed = sum(os.waitpid(child, 0)[1] != 0 for child in children)
-    with sqlite3.connect(path) as connection:
-        integrity = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    keys = len(list(_fresh(path).keys()))
-    return {"failed": failed, "keys": keys, "integrity": integrity}
+    keys = len(list(opened(path).keys()))
+    return {"failed": failed, "keys": keys, "integrity": integrity(path)}
 
 
 def main() -> None:

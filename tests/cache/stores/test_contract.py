@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from scrapy_robots_rfc.cache.stores.base import SharedStore
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from tests.support import own_store
-from tests.support.own_store import FolderStore
 from tests.support.redis_server import pass_by
 from tests.support.stores import MemoryStore
 
@@ -28,14 +28,20 @@ KEY, OTHER = "https://a.example", "http://[2001:db8::1]:8080"
 LONG, SHORT = 10_000.0, 0.2
 
 
+#: The kinds of places; those that are shared have leases and turns.
+SHARED = ("memory", "redis")
+KINDS = (*SHARED, "sqlite", "own")
+
+
 class Place:
-    """A place for values.
+    """A place for values. Stores at one place share them.
 
     :param make: creates a store there, which is not open yet.
+    :param later: lets time pass, which ends the validity of values.
     """
 
-    def __init__(self, make: Callable[[], Store]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], Store], later: Callable[[float], object]) -> None:
+        self._make, self.later = make, later
         self._opened: list[Store] = []
 
     def store(self) -> Store:
@@ -44,78 +50,34 @@ class Place:
         store.open()
         return store
 
-    def later(self, seconds: float) -> None:
-        """Let time pass, which ends the validity of values."""
-        raise NotImplementedError
-
     def leave(self) -> None:
         for store in self._opened:
             store.close()
 
 
-class Timed(Place):
-    """A place with a clock that the test sets."""
-
-    def __init__(self, make: Callable[[Callable[[], float]], Store]) -> None:
-        super().__init__(lambda: make(lambda: self._now))
-        self._now = 1_700_000_000.0
-
-    def later(self, seconds: float) -> None:
-        self._now += seconds
-
-
-def memory() -> Place:
-    """Return a place in memory, with one store."""
-    stores: list[MemoryStore] = []
-
-    def make(now: Callable[[], float]) -> Store:
-        stores.extend([] if stores else [MemoryStore(now)])
-        return stores[0]
-
-    return Timed(make)
-
-
-class Patched(Place):
-    """A folder of the third-party store, whose `time` the test replaces."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(lambda: FolderStore(str(folder)))
-        self._now = time.time()
-        monkeypatch.setattr(own_store, "time", SimpleNamespace(time=lambda: self._now))
-
-    def later(self, seconds: float) -> None:
-        self._now += seconds
-
-
-class Served(Place):
-    """A place on a Redis server, which has its own clock."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(lambda: RedisStore(address))
-        self._server = address.partition("?")[0]
-
-    def later(self, seconds: float) -> None:
-        with Redis.from_url(self._server, socket_timeout=None) as client:
-            pass_by(client, seconds)
-
-
-#: The kinds of places; those that are shared have leases and turns.
-SHARED = ("memory", "redis")
-KINDS = (*SHARED, "sqlite", "own")
-
-
 def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
-    """Return an empty place."""
-    if kind == "memory":
-        return memory()
+    """Return an empty place; its clock is set by the test, except that of a Redis server."""
     if kind == "redis":
-        return Served(request.getfixturevalue("redis_address"))
+        address: str = request.getfixturevalue("redis_address")
+        client = Redis.from_url(address.partition("?")[0], socket_timeout=None)
+        return Place(lambda: RedisStore(address), partial(pass_by, client))
+    clock = [time.time()]
+
+    def now() -> float:
+        return clock[0]
+
+    def later(seconds: float) -> None:
+        clock[0] += seconds
+
     folder: Path = request.getfixturevalue("tmp_path")
-    return (
-        Timed(lambda now: SqliteStore(folder / "robots.sqlite", now))
-        if kind == "sqlite"
-        else Patched(folder, request.getfixturevalue("monkeypatch"))
-    )
+    if kind == "own":
+        patch = request.getfixturevalue("monkeypatch")
+        patch.setattr(own_store, "time", SimpleNamespace(time=now))
+        return Place(lambda: own_store.FolderStore(str(folder)), later)
+    in_memory = MemoryStore(now)
+    if kind == "memory":
+        return Place(lambda: in_memory, later)
+    return Place(lambda: SqliteStore(folder / "robots.sqlite", now), later)
 
 
 @pytest.fixture(params=KINDS)

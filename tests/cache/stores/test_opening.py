@@ -12,7 +12,6 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
 from scrapy_robots_rfc.cache.stores.opening import make_store, open_store
-from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from tests.support.own_store import FolderStore
@@ -51,13 +50,6 @@ def test_sqlite_path_is_taken_as_it_stands(
     store.open()
     store.close()
     assert (tmp_path / path).is_file()
-
-
-def test_name_of_a_redis_store_has_no_password() -> None:
-    """The name of a Redis store has no password."""
-    store, name = opened("redis://me:secret@h:7/1?prefix=a:")
-    assert isinstance(store, RedisStore)
-    assert name == "redis://h:7/1?prefix=a:"
 
 
 def test_without_the_extra(tmp_path: Path) -> None:
@@ -132,13 +124,6 @@ def test_the_path_of_a_file(spec: str, path: str) -> None:
         opened(spec)
     start = f"ROBOTS_CACHE = '{spec}' is not accepted. It must be 'sqlite:///{path}' to use this"
     assert str(raised.value).startswith(start)
-
-
-def test_an_address_of_redis_that_cannot_be_read() -> None:
-    """An error in an address of a Redis server is logged without its password."""
-    with pytest.raises((StoreError, SettingError)) as raised:
-        opened("redis://me:secret@h:port/x")
-    assert "secret" not in str(raised.value)
 
 
 class Failing(MemoryStore):

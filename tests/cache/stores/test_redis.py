@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from unittest.mock import ANY
 
 import pytest
-import redis
 from redis import ResponseError
 from redis.connection import SSLConnection
 from scrapy import Spider
@@ -22,18 +22,17 @@ from scrapy_robots_rfc.cache.stores.opening import make_store, open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.redis_server import RedisServer, pass_by
+from tests.support.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.site import Site
-
-
 KEY = "https://example.com"
 LONG = 1000.0
 PASSWORD = "se/cr#et"
 QUOTED = "se%2Fcr%23et"
+AUTHENTICATION = "AuthenticationError: "
 
 
 @pytest.fixture
@@ -186,21 +185,13 @@ def test_something_else_in_its_place(store: RedisStore) -> None:
 def test_one_of_many_has_the_lease(open_redis: Callable[..., RedisStore]) -> None:
     """One of many workers that ask at once gets the lease."""
     barrier = threading.Barrier(8)
-    won = []
 
-    def ask(store: RedisStore, owner: str) -> None:
+    def ask(store: RedisStore) -> bool:
         barrier.wait()
-        if store.lease(KEY, owner, LONG):
-            won.append(owner)
+        return store.lease(KEY, str(id(store)), LONG)
 
-    threads = [
-        threading.Thread(target=ask, args=(open_redis(), str(number))) for number in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(ask, [open_redis() for _ in range(8)])) == 1
 
 
 # Turns.
@@ -269,59 +260,50 @@ def refusal(address: str) -> str:
     return text.removeprefix("opening it failed (")
 
 
-def test_server_that_is_not_there(
-    redis_installed: None, open_redis: Callable[..., RedisStore]
-) -> None:
-    """A server that is down is an error; when it is back, the store works."""
-    with RedisServer() as server:
-        store = open_redis(server.url)
-        store.put(KEY, b"value", LONG)
-        store.lease(KEY, "one", LONG)
-        server.stop()
-        with pytest.raises(redis.ConnectionError):
-            store.get(KEY)
-        assert "Connection refused" in refusal(f"redis://:{QUOTED}@127.0.0.1:{server.port}")
-        server.start()
-        assert store.get(KEY) is None
-        assert store.lease(KEY, "two", LONG)
-
-
-def test_server_that_cannot_be_used(
-    redis_installed: None, open_redis: Callable[..., RedisStore]
-) -> None:
-    """A server that hangs or wants a password is an error at start."""
-    with RedisServer() as server:
-        client = raw(open_redis(server.url))
-        server.freeze()
-        assert "TimeoutError: " in refusal(f"{server.url}?timeout=0.2")
-        server.thaw()
-        client.config_set("requirepass", PASSWORD)
-        assert "AuthenticationError: " in refusal(server.url)
-
-
-def test_server_that_is_no_redis(site: Site) -> None:
-    """A host that does not exist is named, and another server is an error at start."""
-    assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
-    assert refusal(f"redis://{site.netloc}")
-
-
-def test_wrong_password(redis_installed: None) -> None:
-    """A wrong password or user is an error at start, which shows no password."""
-    with RedisServer(requirepass=PASSWORD) as server:
-        host = f"127.0.0.1:{server.port}"
-        for wrong in (f"redis://:wrong@{host}", f"redis://user:{QUOTED}@{host}"):
-            assert "AuthenticationError: " in refusal(wrong)
-
-
-def test_user_with_too_few_rights_is_an_error(
-    redis_installed: None, open_redis: Callable[..., RedisStore]
-) -> None:
-    """A user without write access is an error at start."""
-    with RedisServer() as server:
-        raw(open_redis(server.url)).acl_setuser(
+#: What makes a server unusable at start, the start and end of an address, and the error.
+TROUBLES: list[tuple[Callable[[RedisServer, Any], object], str, str, str]] = [
+    (lambda server, _: server.stop(), f":{QUOTED}@", "", "Connection refused"),
+    (lambda server, _: server.freeze(), "", "?timeout=0.2", "TimeoutError: "),
+    (lambda _, client: client.config_set("requirepass", PASSWORD), "", "", AUTHENTICATION),
+    (lambda _, client: client.config_set("requirepass", PASSWORD), ":wrong@", "", AUTHENTICATION),
+    (lambda *_: None, f"user:{QUOTED}@", "", AUTHENTICATION),
+    (
+        lambda _, client: client.acl_setuser(
             "guest", enabled=True, passwords=["+x"], keys=["*"], commands=["+get"]
-        )
-        assert "NoPermissionError: " in refusal(f"redis://guest:x@127.0.0.1:{server.port}")
+        ),
+        "guest:x@",
+        "",
+        "NoPermissionError: ",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("begin", "start", "end", "error"),
+    TROUBLES,
+    ids=["down", "hangs", "no password", "wrong password", "wrong user", "few rights"],
+)
+def test_server_that_cannot_be_used(
+    redis_installed: None,
+    open_redis: Callable[..., RedisStore],
+    begin: Callable[[RedisServer, Any], object],
+    start: str,
+    end: str,
+    error: str,
+) -> None:
+    """A server that is down or hangs, or a user without a password or rights, is an error at start,
+    which shows no password.
+    """
+    with RedisServer() as server:
+        begin(server, raw(open_redis(server.url)))
+        assert error in refusal(f"redis://{start}127.0.0.1:{server.port}/0{end}")
+
+
+def test_what_is_no_redis() -> None:
+    """The error names a host that does not exist; a server that is not Redis is an error, too."""
+    assert "nowhere.invalid" in refusal("redis://nowhere.invalid")
+    with Site() as site:
+        assert refusal(f"redis://{site.netloc}")
 
 
 def test_tls_certificate_is_verified(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -15,7 +14,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,63 +22,48 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.crawling import records
 from tests.support.documents import ROOT
-from tests.support.sqlite_files import KEY, LONG, OTHER, damage, damaged, locked, opened
+from tests.support.sqlite_files import (
+    KEY,
+    LONG,
+    OTHER,
+    as_user,
+    damage,
+    damaged,
+    full,
+    locked,
+    locked_by_another,
+    opened,
+    read_only,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Run the program `sqlite_processes.py` with all tasks at once, because it starts slowly;
-    return its results by task.
+def test_processes_that_share_a_file(tmp_path: Path) -> None:
+    """Eight processes create, write and read one file at once without errors; if they find a
+    damaged file, it is renamed, and they share a new one. After a writer is killed at a random
+    moment, every value is there and complete.
     """
-    places = {
-        name: tmp_path_factory.mktemp(name) / "robots.sqlite"
-        for name in ("new", "damaged", "killed")
-    }
-    content = damaged(places["damaged"])
-    tasks = [
-        ["share", places["new"], 8, 50],
-        ["share", places["damaged"], 8, 50],
-        ["kill", places["killed"], 40],
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = [
-        sys.executable,
-        str(ROOT / "tests" / "support" / "sqlite_processes.py"),
-        json.dumps(tasks, default=str),
-    ]
+    new, damaged_one, killed = (tmp_path / name for name in ("new", "damaged", "killed"))
+    content = damaged(damaged_one)
+    tasks = [["share", new, 8, 50], ["share", damaged_one, 8, 50], ["kill", killed, 40]]
+    # One program for all of them, because it starts slowly.
     done = subprocess.run(
-        program, env=environment, capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, "-m", "tests.support.sqlite_processes", json.dumps(tasks, default=str)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    found = dict(zip(places, json.loads(done.stdout), strict=True))
-    found["damaged"]["whole"] = (
-        places["damaged"].with_name("robots.sqlite.damaged").read_bytes() == content
-    )
-    return found
-
-
-def test_eight_processes_share_a_file(processes: dict[str, dict[str, Any]]) -> None:
-    """Eight processes create, write and read one file at once without errors."""
-    found = processes["new"]
-    assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
-
-
-def test_eight_processes_find_a_damaged_file(processes: dict[str, dict[str, Any]]) -> None:
-    """If eight processes find a damaged file, it is renamed, and they share a new one."""
-    found = processes["damaged"]
-    assert (found["failed"], found["keys"], found["integrity"]) == (0, 40, "ok")
-    assert found["whole"]
-
-
-def test_killed_writers_lose_nothing(processes: dict[str, dict[str, Any]]) -> None:
-    """After a writer is killed at a random moment, every value is there and complete."""
-    found = processes["killed"]
-    assert found["with_values"] > 20
-    assert (found["wrong"], found["integrity"]) == ([], "ok")
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    *shared, written = json.loads(done.stdout)
+    assert shared == [{"failed": 0, "keys": 40, "integrity": "ok"}] * 2
+    assert damaged_one.with_name("damaged.damaged").read_bytes() == content
+    assert written["with_values"] > 20
+    assert (written["wrong"], written["integrity"]) == ([], "ok")
 
 
 def test_another_process_was_faster(path: Path) -> None:
@@ -343,76 +327,67 @@ def test_a_folder_that_is_deleted(store: SqliteStore, path: Path) -> None:
     assert store.get(KEY) == b"two"
 
 
-@contextlib.contextmanager
-def limited(octets: int) -> Iterator[None]:
-    """Limit the size of the files that this process writes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A path in a folder that any user may own, because `tmp_path` is in a private one."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "robots.sqlite"
 
 
-def fill(store: SqliteStore) -> None:
-    """Put large values until that fails."""
-
-    def put_many() -> None:
-        for number in range(10_000):
-            store.put(f"https://{number}.example", b"x" * 100_000, LONG)
-
-    with pytest.raises(sqlite3.OperationalError):
-        put_many()
-
-
-def test_files_that_cannot_grow(store: SqliteStore) -> None:
-    """If a file cannot grow, writing fails and reading works; later, writing works again."""
-    with limited(1_000_000):
-        fill(store)
+@pytest.mark.parametrize(
+    ("begin", "error"), [(read_only, "readonly"), (locked_by_another, "locked"), (full, "disk")]
+)
+def test_a_file_that_cannot_be_written(
+    public: Path, begin: Callable[[Path], AbstractContextManager[None]], error: str
+) -> None:
+    """If a file becomes read-only, locked or full, writing fails and reading works; later, writing
+    works again.
+    """
+    store = opened(public)
+    store.put(KEY, b"one", LONG)
+    with begin(public):
+        with pytest.raises(sqlite3.OperationalError, match=error):
+            store.put(OTHER, bytes(5_000_000), LONG)
         assert store.get(KEY) == b"one"
+    public.chmod(0o600)
     store.put(KEY, b"two", LONG)
     assert store.get(KEY) == b"two"
+    store.close()
 
 
-def test_a_file_that_is_locked(store: SqliteStore, path: Path) -> None:
-    """While another program has the write lock, writing fails and reading works."""
-    second = opened(path)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        assert second.get(KEY) == b"one"
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
-            second.put(KEY, b"two", LONG)
-        connection.execute("ROLLBACK")
-    second.put(KEY, b"two", LONG)
-    second.close()
+def test_a_file_that_may_only_be_read(public: Path) -> None:
+    """A file that is read-only from the start can be read, but not written."""
+    with as_user(public.parent):
+        store = opened(public)
+        store.put(KEY, b"one", LONG)
+        store.close()
+        public.chmod(0o400)
+        store = opened(public)
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            store.put(KEY, b"two", LONG)
+        assert store.get(KEY) == b"one"
+        store.close()
 
 
-def test_a_file_without_rights() -> None:
+def test_a_file_without_rights(public: Path) -> None:
     """If a file may not be read, the crawl does not start, and the error says why."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        path = Path(folder) / "robots.sqlite"
-        path.touch(0o000)
-        if os.geteuid() == 0:  # root may do everything
-            os.chown(folder, 65534, 65534)
-            os.chown(path, 65534, 65534)
-            stack.callback(os.seteuid, 0)
-            os.seteuid(65534)
-        with pytest.raises(PermissionError, match=r"Permission denied: .*robots\.sqlite"):
-            opened(path)
+    public.touch(0o000)
+    with (
+        as_user(public.parent),
+        pytest.raises(PermissionError, match=r"Permission denied: .*robots\.sqlite"),
+    ):
+        opened(public)
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
-    """If the path is a folder, or its parent is a file, the crawl does not start."""
+def test_what_is_no_file(path: Path) -> None:
+    """If the path is a folder or a pipe, or its parent is a file, the crawl does not start, and
+    nothing is changed.
+    """
     with pytest.raises(IsADirectoryError, match="Is a directory"):
-        opened(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=r"Not a directory|File exists"):
-        opened(tmp_path / "file" / "robots.sqlite")
-
-
-def test_a_pipe(path: Path) -> None:
-    """A pipe is not opened and not renamed: the crawl does not start."""
+        opened(path.parent)
     os.mkfifo(path)
     with pytest.raises(StoreError, match="is not a regular file, so it was not changed"):
         opened(path)
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
+        opened(path / "robots.sqlite")
     assert [path.is_fifo(), *path.parent.iterdir()] == [True, path]
