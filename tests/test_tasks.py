@@ -13,7 +13,6 @@ from twisted.internet.defer import Deferred
 from twisted.python import log
 
 from scrapy_robots_rfc._runtime import Runtime
-from tests.support.service_crawls import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +32,7 @@ def events() -> Iterator[list[dict[str, Any]]]:
 async def turns() -> None:
     """Wait for some turns of the event loop, and collect garbage."""
     for _ in range(3):
-        await next_turn()
+        await Runtime().sleep(0)
         gc.collect()
 
 
@@ -44,7 +43,7 @@ async def test_an_error_is_logged(
     """An unexpected error of a task is logged."""
 
     async def fails() -> None:
-        await next_turn()
+        await Runtime().sleep(0)
         raise KeyError("unexpected")
 
     Runtime().spawn(fails())

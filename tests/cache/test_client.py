@@ -18,7 +18,6 @@ from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import records
 from tests.support.entries import FILE, changed, limits, made
 from tests.support.running import under_the_reactor
-from tests.support.service_crawls import next_turn
 from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ async def test_one_goes_ahead(store: Breakable) -> None:
         done.resolve(None)
 
     crawl.runtime.spawn(probe())
-    await next_turn()
+    await Runtime().sleep(0)
     assert await crawl.client.load(B) is None
     store.go_on.set()
     await done

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 
-from scrapy_robots_rfc import Decision, Reason, RobotsService
+from scrapy_robots_rfc import Decision, RobotsService
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import listening, records
@@ -296,32 +296,6 @@ async def test_stale_copy_is_confirmed(
     await run(script)
     assert seen == [(True, False), (True, False), (not tag, False)]
     assert [sent for sent, _ in conditions(site)] == [None, *[tag] * 3]
-
-
-@pytest.mark.parametrize(
-    ("longest", "reason"),
-    [(60 * DAY, Reason.UNREACHABLE), (20 * DAY, Reason.UNAVAILABLE), (None, Reason.UNREACHABLE)],
-)
-@ensureDeferred
-async def test_after_the_stale_copy(
-    site: Site, clock: Clock, longest: float | None, reason: Reason
-) -> None:
-    """2.3.1.4: 30 days after the last confirmation, nothing is allowed, or everything, as the user
-    says.
-    """
-    site.replies["/robots.txt"] = file()
-    decisions: list[Decision] = []
-
-    async def script(service: RobotsService) -> None:
-        await service.robots(site.url("/x"))
-        site.replies["/robots.txt"] = Reply(503)
-        for moment in (DAY, 29 * DAY - 1, 1):
-            clock.now += moment
-            decisions.append((await service.robots(site.url("/x"))).decide(site.url("/x")))
-
-    await run(script, {"ROBOTS_UNREACHABLE_MAX_AGE": longest})
-    assert [decision.reason for decision in decisions] == [Reason.RULE, Reason.RULE, reason]
-    assert [decision.stale for decision in decisions] == [True, True, False]
 
 
 @ensureDeferred

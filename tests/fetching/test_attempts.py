@@ -23,7 +23,6 @@ from scrapy_robots_rfc.fetching.pending import (
 )
 from tests.support.entries import origin, policy
 from tests.support.running import under_the_reactor
-from tests.support.service_crawls import next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -92,7 +91,7 @@ class Desk:
 async def turns(count: int = 5) -> None:
     """Let the tasks run."""
     for _ in range(count):
-        await next_turn()
+        await Runtime().sleep(0)
 
 
 def passes(desk: Desk, clock: Clock, seconds: float) -> None:
@@ -107,29 +106,6 @@ async def causes(*fetches: PendingFetch) -> list[str | None]:
     waiting = [deferred_from_coro(fetch.result()) for fetch in fetches for _ in range(3)]
     results = await maybe_deferred_to_future(DeferredList(waiting))
     return [None if value is None else value.cause for _, value in results]
-
-
-@under_the_reactor
-async def test_all_waiters_get_one_value() -> None:
-    """All waiters of a fetch get the same value, and its end is reported once."""
-    desk = Desk()
-    fetch = desk.begin()
-    assert desk.fetches.get(origin("a")) is fetch
-    await turns()
-    desk.answers["a"].callback("value")
-    assert await causes(fetch) == ["value"] * 3
-    assert (desk.asked, desk.ended, desk.fetches.get(origin("a"))) == (["a"], [fetch], None)
-    assert await fetch.result() is fetch.policy
-
-
-@under_the_reactor
-async def test_fetch_that_raises() -> None:
-    """A fetch that raises has a value, too."""
-
-    async def get(_: PendingFetch) -> OriginPolicy:
-        raise OSError("broken")
-
-    assert await causes(Desk().begin(get=get)) == ["failed: OSError"] * 3
 
 
 @pytest.mark.reactor
@@ -159,23 +135,6 @@ async def test_end_of_the_crawl() -> None:
 def test_credentials_of_a_route() -> None:
     """The representation of a fetch does not contain its route, which may have credentials."""
     assert "pass" not in repr(PendingFetch(origin("a"), "http://user:pass@p.example"))
-
-
-@pytest.mark.reactor
-@under_the_reactor
-async def test_time_has_ended(clock: Clock) -> None:
-    """An attempt is interrupted after its time; waiting for the turn of the site does not count."""
-    desk = Desk()
-    fetch = desk.begin()
-    await turns()
-    fetch.waits_for_turn = True
-    passes(desk, clock, TIMEOUT)
-    fetch.waits_for_turn = False
-    passes(desk, clock, TIMEOUT)
-    await turns()
-    assert not fetch.has_ended
-    passes(desk, clock, TICK)
-    assert await causes(fetch) == ["TimeoutError"] * 3
 
 
 @pytest.mark.reactor

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-    from tests.support.service_crawls import Clock
 
 FORBID = robots("User-agent: *\nDisallow: /x\n")
 
@@ -203,23 +202,6 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
         assert [service.cached(origin, request) for request in requests] == [robots] * 4
 
     await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
-
-
-@ensureDeferred
-async def test_file_that_is_stale_at_once(site: Site, clock: Clock) -> None:
-    """A file that must not be cached is fresh for a second."""
-    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-cache"),))
-    origin = Origin("http", "127.0.0.1", site.port)
-
-    async def script(service: RobotsService) -> None:
-        fetched = await service.fetch(origin).result()
-        assert fetched is not None
-        clock.now += 0.9
-        assert service.cached(origin) is fetched
-        clock.now += 0.1
-        assert service.cached(origin) is None
-
-    await run(script, {"ROBOTS_CACHE_MIN_AGE": 0})
 
 
 @ensureDeferred

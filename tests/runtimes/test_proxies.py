@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
-from scrapy.utils.asyncio import call_later
 
 from scrapy_robots_rfc import Reason
-from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.parsed import MIN_FRESH
-from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import Pages, Serial, crawl, records
+from tests.support.crawling import Serial, crawl, records
 from tests.support.proxies import Proxy, dead
 from tests.support.running import HANDLERS, PROXY_HANDLERS, in_every_runtime
 from tests.support.site import HANG, Reply, Site, failing, robots
@@ -115,33 +113,6 @@ async def test_failing_proxy_is_named_without_its_password(
     )
     assert line.endswith(" through this proxy or account; the next attempt is in 300 s")
     assert SECRET not in caplog.text
-
-
-class Later(Pages):
-    """Requests the first page, and the others after its robots.txt has failed once."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        failed: Waiter[None] = Waiter()
-        # The signal is sent before the backoff begins.
-        self.crawler.signals.connect(
-            lambda: call_later(0, failed.resolve, None), robots_fetched, weak=False
-        )
-        first, *others = [request async for request in super().start()]
-        yield first
-        await failed
-        for request in others:
-            yield request
-
-
-@every_handler
-@in_every_runtime
-async def test_route_of_a_later_request(site: Site, live: Proxy, handler: dict[str, Any]) -> None:
-    """If a proxy fails, its own requests are dropped at once, and no others."""
-    requests = [by(site.url("/1"), f"http://{dead()}")]
-    requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
-    result = await crawl(requests, {**NEVER, **handler}, spider=Later)
-    outcomes = result.verdicts(*requests)
-    assert outcomes == ["unreachable", 200, "rule"]
 
 
 @every_handler

@@ -88,17 +88,6 @@ async def test_slow_site_delays_no_other(site: Site, other: Site) -> None:
     assert result.stat("cache/misses") == 2
 
 
-@in_every_runtime
-async def test_several_slow_sites_delay_no_other(other: Site) -> None:
-    """Several hanging robots.txt files delay no other site."""
-    gate = threading.Event()
-    with contextlib.ExitStack() as stack:
-        sites = [Site({"/robots.txt": robots(FORBID_ALL, gate=gate)}) for _ in range(6)]
-        pages = [stack.enter_context(site).url() for site in sites] + [other.url("/page")]
-        result = await crawl(pages, {"CONCURRENT_REQUESTS": 16}, spider=Opens, gate=gate)
-    assert result.verdicts() == [200, *["rule"] * 6]
-
-
 #: Meta keys that Scrapy and this package add.
 ADDED = {
     "download_timeout",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import DeferredList
 
 from scrapy_robots_rfc import RobotsService, robots_service
-from scrapy_robots_rfc._runtime import Runtime
 from tests.support.crawling import Crawl, Pages, crawl
 
 if TYPE_CHECKING:
@@ -67,10 +66,3 @@ async def gather(*coroutines: Any) -> list[Any]:
     """Run coroutines side by side in any runtime, and return their results."""
     together = DeferredList([deferred_from_coro(c) for c in coroutines], consumeErrors=True)
     return [result for _, result in await maybe_deferred_to_future(together)]
-
-
-async def next_turn() -> None:
-    """Wait for one turn of the event loop."""
-    turn: Deferred[None] = Deferred()
-    Runtime().call_later(0, lambda: turn.callback(None))
-    await maybe_deferred_to_future(turn)

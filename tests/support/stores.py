@@ -141,22 +141,6 @@ class OneStore(MemoryStore):
         return cls.store
 
 
-class Failing(MemoryStore):
-    """A store that opens, and then fails in every call."""
-
-    def get(self, key: str) -> bytes | None:
-        raise OSError("the store is gone")
-
-    def put(self, key: str, value: bytes, seconds: float) -> None:
-        raise OSError("the store is gone")
-
-    def lease(self, key: str, owner: str, seconds: float) -> bool:
-        raise OSError("the store is gone")
-
-    def release(self, key: str, owner: str) -> None:
-        raise OSError("the store is gone")
-
-
 class NamedStore(MemoryStore):
     """A store whose instances share their values if their setting OWN_NAME is the same."""
 
