@@ -42,18 +42,25 @@ def store() -> OneStore:
 
 
 @ensureDeferred
-async def test_next_crawl_fetches_nothing_that_is_fresh(site: Site, other: Site) -> None:
-    """A crawl uses fresh entries of an earlier one: a file, a missing, and an unreachable file."""
+async def test_next_crawl_fetches_nothing_that_is_fresh(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl uses fresh entries of an earlier one: a file, a missing, and an unreachable file,
+    which is logged again.
+    """
     with Site() as third:
         site.replies["/robots.txt"] = FORBID
         third.replies["/robots.txt"] = Reply(503)
         pages = [site.url("/x"), site.url("/y"), other.url("/"), third.url("/")]
         first = await crawl(pages, ONE_STORE)
+        caplog.clear()
         second = await crawl(pages, ONE_STORE)
         assert [one.fetches for one in (site, other, third)] == [1, 1, 1]
         verdicts = ["rule", 200, 200, "unreachable"]
         assert first.verdicts(*pages) == second.verdicts(*pages) == verdicts
         assert (second.stat("cache/store_hits"), second.stat("request_count")) == (3, 0)
+    [line] = records(caplog)
+    assert "is unreachable (503), so nothing is allowed" in line
 
 
 @ensureDeferred
@@ -87,22 +94,13 @@ class Taken(OneStore):
 
 @ensureDeferred
 async def test_waiting_is_no_attempt(site: Site) -> None:
-    """Waiting for another crawl does not count as an attempt."""
+    """Waiting for another crawl does not count as an attempt, nor against ROBOTS_TIMEOUT."""
     answers = iter([Reply(503), FORBID])
     site.replies["/robots.txt"] = lambda _: next(answers)
-    OneStore.store = Taken(0.5)
-    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_UNREACHABLE_BACKOFF": [0.1]})
+    OneStore.store = Taken(1.0)
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.1], "ROBOTS_TIMEOUT": 0.5}
+    result = await crawl([site.url("/y")], {**ONE_STORE, **settings})
     assert result.outcomes == {site.url("/y"): 200}
-    assert site.fetches == 2
-
-
-@ensureDeferred
-async def test_file_that_may_not_be_stored(site: Site) -> None:
-    """RFC 9111, 5.2.2.5: a file with no-store is used only by the crawl that fetched it."""
-    site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "no-store"),))
-    await crawl([site.url("/x"), site.url("/y")], ONE_STORE)
-    assert site.fetches == 1
-    await crawl([site.url("/x")], ONE_STORE)
     assert site.fetches == 2
 
 
@@ -129,8 +127,10 @@ async def test_file_that_came_while_this_one_failed(site: Site, store: OneStore)
 
 
 @ensureDeferred
-async def test_file_from_before_one_that_may_not_be_stored(site: Site) -> None:
-    """A file that was replaced by one with no-store is not used any more."""
+async def test_file_that_may_not_be_stored(site: Site) -> None:
+    """RFC 9111, 5.2.2.5: a file with no-store is not stored, and the file that it replaced is not
+    used any more.
+    """
     site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n")
     once = {**ONE_STORE, "ROBOTS_CACHE_MIN_AGE": 0, "ROBOTS_CACHE_MAX_AGE": 1e-3}
     await crawl([site.url("/x")], once)
@@ -152,14 +152,6 @@ async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
     assert not file.exists()
 
 
-@ensureDeferred
-async def test_waiting_for_another_crawl_takes_no_time_of_the_fetch(site: Site) -> None:
-    """The wait for another crawl's fetch does not count against ROBOTS_TIMEOUT."""
-    OneStore.store = Taken(1.0)
-    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTS_TIMEOUT": 0.5})
-    assert result.outcomes == {site.url("/y"): 200}
-
-
 @pytest.mark.reactor
 @ensureDeferred
 async def test_backoff_is_shared(site: Site) -> None:
@@ -170,6 +162,7 @@ async def test_backoff_is_shared(site: Site) -> None:
     both = await at_once(*(crawl([site.url("/x")], settings) for _ in range(2)))
     assert site.fetches == 3
     assert [result.verdicts() for result in both] == [["rule"]] * 2
+    assert sorted(result.stat("cache/lease_waits") for result in both) == [0, 1]
 
 
 @pytest.mark.parametrize("reply", [HANG, Reply(503)], ids=["fetch", "backoff"])
@@ -231,20 +224,14 @@ async def test_crawl_that_ends_waits_for_no_store(
 
 @ensureDeferred
 async def test_fault_of_a_parser_is_not_shared(site: Site) -> None:
-    """The failure of a third-party parser is not stored for other crawls."""
+    """The failure of a third-party parser is not stored for other crawls. If a parser fails for a
+    file from the store, nothing is allowed, as after a fetch.
+    """
     site.replies["/robots.txt"] = FORBID
-    await crawl([site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": FailsToParse})
-    result = await crawl([site.url("/y")], ONE_STORE)
-    assert result.outcomes == {site.url("/y"): 200}
-
-
-@ensureDeferred
-async def test_parser_that_fails_on_what_is_stored(site: Site) -> None:
-    """If a parser fails for a file from the store, nothing is allowed, as after a fetch."""
-    site.replies["/robots.txt"] = FORBID
-    await crawl([site.url("/y")], ONE_STORE)
-    result = await crawl([site.url("/y")], {**ONE_STORE, "ROBOTSTXT_PARSER": FailsToParse})
-    assert result.verdicts() == ["unreachable"]
+    failing = {**ONE_STORE, "ROBOTSTXT_PARSER": FailsToParse}
+    found = [await crawl([site.url("/y")], each) for each in (failing, ONE_STORE, failing)]
+    assert [result.verdicts() for result in found] == [["unreachable"], [200], ["unreachable"]]
+    assert site.fetches == 2
 
 
 @pytest.mark.skipif(ROBOTS_PARSED is None, reason="this Scrapy does not have the signal yet")
@@ -261,19 +248,6 @@ async def test_what_is_heard_of_a_file_out_of_the_store(site: Site) -> None:
     for _ in range(2):
         await crawl([site.url("/y")], ONE_STORE, prepare=connect)
     assert heard == ["parsed", "fetched", "parsed"]
-
-
-@ensureDeferred
-async def test_failure_that_is_stored_is_logged(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A crawl that uses a stored failure logs it, and how long it is valid."""
-    site.replies["/robots.txt"] = Reply(503)
-    await crawl([site.url("/y")], ONE_STORE)
-    caplog.clear()
-    await crawl([site.url("/y")], ONE_STORE)
-    [line] = records(caplog)
-    assert "is unreachable (503), so nothing is allowed" in line
 
 
 @ensureDeferred

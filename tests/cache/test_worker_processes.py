@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 from pytest_twisted import ensureDeferred
-from twisted.internet.defer import Deferred, gatherResults
-from twisted.internet.threads import deferToThread
+from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.cache import client as fetches
@@ -78,38 +77,6 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
     assert (paced.fetches, paced.targets[0]) == (1, "/robots.txt")
     assert len(paced.arrivals) == 10
     assert min(gaps(paced)) >= DELAY
-
-
-@ensureDeferred
-async def test_others_wait_for_the_worker_that_fetches(
-    settings: dict[str, Any], redis_server: RedisServer
-) -> None:
-    """While one worker fetches a file, another one waits for it, and uses it."""
-    gate = threading.Event()
-    with (
-        Site({"/robots.txt": robots("User-agent: *\nDisallow: /private\n", gate=gate)}) as site,
-        redis.Redis(port=redis_server.port, socket_timeout=None) as client,
-        client.monitor() as monitor,
-    ):
-
-        def opened() -> None:
-            askers: set[str] = set()
-            while len(askers) < 2:
-                words = monitor.next_command()["command"].split()
-                if words[:1] == ["EVALSHA"] and "lease:http" in words[3]:
-                    askers.add(words[4])
-            gate.set()
-
-        urls = [site.url("/page"), site.url("/private")]
-        crawls = [Deferred.fromCoroutine(crawl(urls, settings)) for _ in range(2)]
-        watched = deferToThread(opened)
-        results = await gatherResults(crawls)
-        await watched
-    for result in results:
-        assert result.outcomes[urls[0]] == 200
-        assert isinstance(result.outcomes[urls[1]], RobotsDisallowed)
-    assert (site.fetches, site.pages) == (1, ["/page", "/page"])
-    assert sorted(result.stat("cache/lease_waits") for result in results) == [0, 1]
 
 
 @ensureDeferred
