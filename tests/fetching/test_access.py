@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pytest_twisted import ensureDeferred
 
-from tests.support.crawling import SETTINGS, crawl
+from tests.support.crawling import crawl, plugged
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ async def test_transfer_that_a_component_stops(site: Site) -> None:
     The site is not blamed.
     """
     site.replies["/robots.txt"] = robots(RULES)
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Stopper: 900}
-    result = await crawl([site.url("/x")], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    result = await crawl([site.url("/x")], plugged(Stopper, 900))
     assert result.dropped(site.url("/x")).why.endswith(": another component stopped the transfer")
     assert result.stat("forbidden/local") == 1
 

@@ -25,7 +25,7 @@ from scrapy_robots_rfc import (
     RuleKind,
 )
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
-from tests.support.crawling import SETTINGS, Crawl, Pages, crawl, listening, records
+from tests.support.crawling import Crawl, Pages, crawl, listening, plugged, records
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, gaps, urls
 
@@ -388,12 +388,13 @@ async def test_copied_meta(site: Site, caplog: pytest.LogCaptureFixture) -> None
     requests are judged by their own URLs.
     """
     site.replies |= {"/robots.txt": SIGNAL, "/": redirect("/1"), "/1": TAGGED}
-    settings = {
-        "ROBOTS_USE": ["search"],
-        "ROBOTS_TAG_OBEY": ["noindex"],
-        "SPIDER_MIDDLEWARES": {"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
-        "DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Redirecting: 600},
-    }
+    settings = plugged(
+        Redirecting,
+        600,
+        ROBOTS_USE=["search"],
+        ROBOTS_TAG_OBEY=["noindex"],
+        SPIDER_MIDDLEWARES={"scrapy_robots_rfc.RfcPageRulesMiddleware": 1000},
+    )
     result = await crawl([site.url("/")], settings, spider=Copying)
     assert result.spider.keys >= {"robots_tag", "robots_use"}
     assert site.targets == ["/robots.txt", "/", "/1", "/2"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from tests.support.crawling import SETTINGS, crawl, records
+from tests.support.crawling import crawl, plugged, records
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
@@ -51,18 +51,12 @@ class ProxyByMeta:
             request.meta["proxy"] = self.proxy
 
 
-def at(position: int, middleware: type, **settings: Any) -> dict[str, Any]:
-    """Return settings with a middleware."""
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: position}
-    return {"DOWNLOADER_MIDDLEWARES": middlewares, **settings}
-
-
 @pytest.mark.parametrize("host", ["blocked.example", "shop.example"])
 @ensureDeferred
 async def test_block_list(proxy: Site, caplog: pytest.LogCaptureFixture, host: str) -> None:
     """A block list drops a page without an error, even if it drops robots.txt as well."""
     page = f"http://{host}/blocked"
-    result = await crawl([page], at(50, BlockList))
+    result = await crawl([page], plugged(BlockList, 50))
     assert str(result.outcomes[page]) == "on the block list"
     assert proxy.targets == ([] if "blocked" in host else [f"http://{host}/robots.txt"])
     assert records(caplog) == []
@@ -72,7 +66,7 @@ async def test_block_list(proxy: Site, caplog: pytest.LogCaptureFixture, host: s
 async def test_cache(site: Site) -> None:
     """A page that a cache answers is not requested, but its robots.txt is."""
     site.replies["/robots.txt"] = RULES
-    result = await crawl([site.url("/a"), site.url("/private")], at(50, Cache))
+    result = await crawl([site.url("/a"), site.url("/private")], plugged(Cache, 50))
     assert set(result.outcomes.values()) == {200}
     assert site.targets == ["/robots.txt"]
 
@@ -85,6 +79,6 @@ async def test_proxy_by_meta(site: Site, position: int, is_fetched: bool) -> Non
     """
     site.replies[f"{SHOP}/robots.txt"] = RULES
     page = Request(f"{SHOP}/a", meta={"country": "it"})
-    result = await crawl([page], at(position, ProxyByMeta, PROXY=site.url("")))
+    result = await crawl([page], plugged(ProxyByMeta, position, PROXY=site.url("")))
     assert result.verdicts() == [200 if is_fetched else "unreachable"]
     assert site.targets == ([f"{SHOP}/robots.txt", page.url] if is_fetched else [])

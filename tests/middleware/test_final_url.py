@@ -15,7 +15,7 @@ from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsDisallowed
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware import final_url
-from tests.support.crawling import SETTINGS, close_when, crawl, records
+from tests.support.crawling import close_when, crawl, plugged, records
 from tests.support.site import HANG, Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -50,14 +50,6 @@ class Api:
         return response.replace(url=url if final is None else final.decode())
 
 
-def by(plugin: type, **settings: Any) -> dict[str, Any]:
-    """Return settings with a plugin."""
-    return {
-        "DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], plugin: 950},
-        **settings,
-    }
-
-
 @ensureDeferred
 async def test_redirect_to_a_disallowed_page(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A page is dropped if the browser was redirected to a URL that robots.txt disallows."""
@@ -68,7 +60,7 @@ async def test_redirect_to_a_disallowed_page(proxy: Site, caplog: pytest.LogCapt
         f"{site}/b": redirect("/c"),
     }
     with caplog.at_level(logging.DEBUG):
-        result = await crawl([f"{site}/a", f"{site}/b"], by(Browser))
+        result = await crawl([f"{site}/a", f"{site}/b"], plugged(Browser, 950))
     assert result.verdicts(f"{site}/a", f"{site}/b") == ["rule", 200]
     assert result.stat("forbidden_redirects") == result.stat("forbidden/rule") == 1
     why = f"redirected to {site}/private/a; robots.txt line 2: Disallow: /private"
@@ -83,7 +75,7 @@ async def test_redirect_to_another_site(site: Site, other: Site, size: int) -> N
     other.replies["/robots.txt"] = robots(f"User-agent: *\nDisallow: /private{padding}\n")
     site.replies |= {"/a": redirect(other.url("/private/x")), "/b": redirect(other.url("/open"))}
     pages = [site.url("/a"), site.url("/b")]
-    result = await crawl(pages, by(Browser))
+    result = await crawl(pages, plugged(Browser, 950))
     assert result.verdicts(*pages) == ["rule", 200]
     assert other.targets == ["/robots.txt"]
 
@@ -98,7 +90,7 @@ async def test_unreachable_robots_txt_of_the_final_url(
     other.replies["/robots.txt"] = reply
     site.replies["/a"] = redirect(other.url("/open"))
     result = await crawl(
-        [site.url("/a")], by(Browser, ROBOTS_TIMEOUT=1, ROBOTS_UNREACHABLE_BACKOFF=[30])
+        [site.url("/a")], plugged(Browser, 950, ROBOTS_TIMEOUT=1, ROBOTS_UNREACHABLE_BACKOFF=[30])
     )
     assert result.verdicts() == ["unreachable"]
     assert "; robots.txt unreachable: " in str(result.outcomes[site.url("/a")])
@@ -125,7 +117,7 @@ async def test_pages_that_the_user_lets_through(
     moved = Reply(headers=(("Final-URL", final),))
     api = f"/api?url={quote(url, safe='')}"
     site.replies |= {"/robots.txt": RULES, "/a": redirect("/private/x"), api: moved}
-    result = await crawl([Request(url, meta=meta)], by(plugin, **settings))
+    result = await crawl([Request(url, meta=meta)], plugged(plugin, 950, **settings))
     assert result.outcomes.popitem()[1] == 200
     is_dry_run = "ROBOTS_DRY_RUN" in settings
     assert result.stat("dry_run") == result.stat("forbidden_redirects") == is_dry_run
@@ -140,7 +132,7 @@ async def test_request_that_starts_a_session(site: Site) -> None:
     site.replies |= {"/robots.txt": RULES, "/a": Reply(302, headers=reserved)}
     urls = [site.url("/a"), site.url("/private/a")]
     requests = [Request(url, meta={"_is_session_init_request": True}) for url in urls]
-    result = await crawl(requests, by(Browser, ROBOTS_USE=["train-ai"]))
+    result = await crawl(requests, plugged(Browser, 950, ROBOTS_USE=["train-ai"]))
     assert result.verdicts(*urls) == [200, "rule"]
 
 
@@ -150,7 +142,7 @@ async def test_page_of_an_api(site: Site) -> None:
     site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\nDisallow: /api\n")
     api = f"/api?url={quote(site.url('/a'), safe='')}"
     site.replies[api] = Reply(headers=(("Final-URL", site.url("/private/x")),))
-    result = await crawl([site.url("/a"), site.url("/b")], by(Api))
+    result = await crawl([site.url("/a"), site.url("/b")], plugged(Api, 950))
     outcomes = {url.rpartition("%2F")[2]: outcome for url, outcome in result.outcomes.items()}
     assert isinstance(outcomes["a"], RobotsDisallowed)
     assert outcomes["b"] == 200
@@ -172,7 +164,7 @@ async def test_another_spelling_of_the_url(
 
     monkeypatch.setattr(OriginPolicy, "verdict", recorded)
     site.replies |= {"/robots.txt": RULES, "/~a": redirect(final), "/b": redirect("/c")}
-    result = await crawl([site.url("/~a"), site.url("/b")], by(Browser))
+    result = await crawl([site.url("/~a"), site.url("/b")], plugged(Browser, 950))
     assert set(result.outcomes.values()) == {200}
     assert sorted(judged) == sorted(map(site.url, ("/b", "/c", "/~a")))
 
@@ -191,7 +183,7 @@ async def test_close_does_not_wait_for_the_robots_txt_of_a_final_url(
         closed_at.append(time.monotonic())
         return "/robots.txt" in other.targets
 
-    result = await crawl([site.url("/a")], by(Browser), prepare=close_when(is_fetching))
+    result = await crawl([site.url("/a")], plugged(Browser, 950), prepare=close_when(is_fetching))
     assert time.monotonic() - closed_at[-1] < final_url.FETCH_TIME / 2
     assert isinstance(result.outcomes[site.url("/a")], RobotsUndecided)
     assert result.stat("undecided") == 1
@@ -200,7 +192,7 @@ async def test_close_does_not_wait_for_the_robots_txt_of_a_final_url(
 @ensureDeferred
 async def test_crawl_without_plugins(site: Site) -> None:
     """Responses do not pass the middleware in a crawl that uses only what Scrapy brings."""
-    for settings, judges in (({}, False), (by(Browser), True)):
+    for settings, judges in (({}, False), (plugged(Browser, 950), True)):
         result = await crawl([site.url("/a")], settings)
         middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
         assert hasattr(middleware, "process_response") is judges

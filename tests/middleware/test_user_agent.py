@@ -10,7 +10,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 
 from scrapy_robots_rfc.errors import AgentError, SettingError
-from tests.support.crawling import SETTINGS, Pages, crawl, lines, records
+from tests.support.crawling import Pages, crawl, lines, plugged, records
 from tests.support.site import Site, robots
 
 # A path for each name: the disallowed path shows which group applied.
@@ -225,11 +225,6 @@ class Renames:
         request.headers["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1"
 
 
-def renamed(position: int) -> dict[str, Any]:
-    """Return settings that place it."""
-    return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Renames: position}}
-
-
 @pytest.mark.parametrize("position", [400, 950])
 @ensureDeferred
 async def test_header_that_is_changed_later(
@@ -237,7 +232,7 @@ async def test_header_that_is_changed_later(
 ) -> None:
     """If the User-Agent that is sent names another crawler, one warning says so (2.2.1)."""
     pages = [site.url("/a"), site.url("/b"), site.url("/a", "localhost")]
-    await crawl(pages, {"USER_AGENT": "defaultbot/1.0", **renamed(position)})
+    await crawl(pages, plugged(Renames, position, USER_AGENT="defaultbot/1.0"))
     [warning] = records(caplog)
     assert (
         "header 'Mozilla/5.0 (X11; Linux x86_64) otherbot/7.1', but pages are checked against the"
@@ -267,18 +262,9 @@ async def test_header_that_is_not_changed_later(
     """There is no warning if the name does not depend on the header, or the header is changed
     before.
     """
-    await crawl(
-        [site.url("/a")],
-        {"USER_AGENT": "defaultbot/1.0", **settings, **renamed(position)},
-        spider=spider,
-    )
+    settings = {"USER_AGENT": "defaultbot/1.0", **settings}
+    await crawl([site.url("/a")], plugged(Renames, position, **settings), spider=spider)
     assert [text for text in records(caplog) if "was requested with" in text] == []
-
-
-class Header(Pages):
-    """A spider with its own User-Agent header."""
-
-    user_agent = "headerbot/1.0"
 
 
 @pytest.mark.parametrize(
@@ -286,9 +272,9 @@ class Header(Pages):
     [
         ({"USER_AGENT": "newsbot/1.0"}, Pages, "newsbot (from USER_AGENT)"),
         ({"USER_AGENT": "Mozilla/5.0 (X11)"}, Pages, "* (from USER_AGENT)"),
-        ({}, Header, "headerbot (from the spider's user_agent)"),
-        ({"DEFAULT_REQUEST_HEADERS": OWN}, Header, "ownbot (from DEFAULT_REQUEST_HEADERS)"),
-        (SETTING, Header, "settingbot (from ROBOTSTXT_USER_AGENT)"),
+        ({}, OldStyle, "attributebot (from the spider's user_agent)"),
+        ({"DEFAULT_REQUEST_HEADERS": OWN}, OldStyle, "ownbot (from DEFAULT_REQUEST_HEADERS)"),
+        (SETTING, OldStyle, "settingbot (from ROBOTSTXT_USER_AGENT)"),
         (
             {"ROBOTSTXT_USER_AGENT": "News Bot"},
             Pages,

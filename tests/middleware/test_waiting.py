@@ -10,7 +10,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from tests.support.crawling import SETTINGS, Pages, close_when, crawl, records
+from tests.support.crawling import Pages, close_when, crawl, plugged, records
 from tests.support.site import Reply, robots
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ async def test_request_that_was_changed_after_it_left_the_queue(
     """A request that waits in the middleware when the spider closes goes back to the queue."""
     gate = threading.Event()
     other.replies["/robots.txt"] = robots("", gate=gate)
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Moving: 50}
-    settings = {"DOWNLOADER_MIDDLEWARES": middlewares, "JOBDIR": str(tmp_path)}
+    settings = plugged(Moving, 50, JOBDIR=str(tmp_path))
     Moving.moves = {site.url(""): other.url("")}
     closed = await crawl([site.url("/a")], settings, prepare=close_when(lambda _: other.fetches))
     assert (closed.outcomes, closed.stat("undecided"), other.pages) == ({}, 1, [])
@@ -97,8 +96,7 @@ async def test_file_that_expires_after_a_request_left_the_queue(
     files = iter([robots("User-agent: *\nDisallow: /\n"), robots("")])
     site.replies["/robots.txt"] = lambda _: next(files)
     Delaying.clock, Delaying.seconds = clock, 86_400 + seconds
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Delaying: 50}
-    result = await crawl([site.url("/a")], {"DOWNLOADER_MIDDLEWARES": middlewares})
+    result = await crawl([site.url("/a")], plugged(Delaying, 50))
     assert [*result.verdicts(), site.fetches] == expected
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.exceptions import IgnoreRequest
 
-from tests.support.crawling import SETTINGS, Pages, crawl, records
+from tests.support.crawling import Pages, crawl, plugged, records
 from tests.support.service_crawls import run
 
 if TYPE_CHECKING:
@@ -38,15 +38,10 @@ class BlockFiles:
             raise IgnoreRequest(f"blocked {request.url}")
 
 
-def beside(middleware: type, position: int) -> dict[str, Any]:
-    """Return the settings for one more middleware."""
-    return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: position}}
-
-
 @ensureDeferred
 async def test_block_list_is_no_failure(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
     """A middleware that drops pages as well as their robots.txt causes no ERROR."""
-    result = await crawl(["http://blocked.example/"], beside(BlockList, 50))
+    result = await crawl(["http://blocked.example/"], plugged(BlockList, 50))
     assert isinstance(result.outcomes["http://blocked.example/"], IgnoreRequest)
     assert result.stat("result/local") == 1
     assert records(caplog, logging.ERROR) == []
@@ -59,7 +54,7 @@ async def test_failure_is_logged_once_if_pages_are_dropped(
 ) -> None:
     """If exceptions of one class cause pages of several sites to be dropped, there is one ERROR."""
     pages = ["http://a.example/1", "http://a.example/2", "http://b.example/"]
-    result = await crawl(pages, beside(BlockFiles, 200))
+    result = await crawl(pages, plugged(BlockFiles, 200))
     assert result.stat("forbidden/local") == len(pages)
     [line] = records(caplog, logging.ERROR)
     assert "could not be requested because the crawl itself failed" in line
@@ -78,7 +73,7 @@ async def test_failure_without_a_dropped_page_is_not_logged(
         robots = await service.robots("http://a.example/")
         causes.append(robots.cause)
 
-    await run(script, beside(BlockFiles, 200))
+    await run(script, plugged(BlockFiles, 200))
     assert causes == ["IgnoreRequest: blocked http://a.example/robots.txt"]
     assert records(caplog, logging.ERROR) == []
 
@@ -102,7 +97,7 @@ async def test_shortage_is_waited_for(
 ) -> None:
     """If file descriptors run out, no page is dropped, and one ERROR says which limit to raise."""
     monkeypatch.setattr(Short, "left", 2)
-    result = await crawl([site.url("/")], beside(Short, 200), spider=Pages)
+    result = await crawl([site.url("/")], plugged(Short, 200), spider=Pages)
     assert result.outcomes == {site.url("/"): 200}
     [line] = records(caplog)
     assert line == (

@@ -15,7 +15,7 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.signals import robots_fetched
 from scrapy_robots_rfc.stats import Counter
-from tests.support.crawling import SETTINGS, Pages, close_when, crawl, listening
+from tests.support.crawling import Pages, close_when, crawl, listening, plugged
 from tests.support.running import in_every_runtime
 from tests.support.service_crawls import run
 from tests.support.site import HANG, PAGE, Site, redirect, robots
@@ -127,9 +127,8 @@ async def test_closing_while_robots_txt_waits_for_its_turn(site: Site, other: Si
     with third:
         # In another downloader slot than the paced site.
         slow, waiting = third.url("/slow", "localhost"), other.url("/x", "localhost")
-        middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Watch: 50}
         pages = [slow, site.url("/0"), waiting]
-        result = await crawl(pages, {"DOWNLOADER_MIDDLEWARES": middlewares}, prepare=prepare)
+        result = await crawl(pages, plugged(Watch, 50), prepare=prepare)
         assert result.outcomes == {slow: 200}
     assert result.stat("result/unreachable") == 0
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, signals
-from scrapy.core.downloader import Downloader
 from scrapy.exceptions import IgnoreRequest, NotConfigured, StopDownload
 from scrapy.http import Response, TextResponse
 
 from scrapy_robots_rfc import Reason
 from tests.runtimes.test_proxies import AfterASecond
-from tests.support.crawling import SETTINGS, Serial, crawl, listening, records
+from tests.support.crawling import Serial, crawl, listening, plugged, records
 from tests.support.running import HANDLERS, in_every_runtime
 from tests.support.site import Site, robots
 
@@ -125,9 +123,7 @@ async def test_local_fault_disallows_everything_and_is_logged_once(
     """
     site.replies["/robots.txt"] = robots(RULES)
     settings: dict[str, Any] = (
-        {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], part: 200}}
-        if issubclass(part, Raising)
-        else {"DOWNLOAD_HANDLERS": {"http": part}}
+        plugged(part, 200) if issubclass(part, Raising) else {"DOWNLOAD_HANDLERS": {"http": part}}
     )
     pages = [site.url("/a"), site.url("/b")]
     result = await crawl(pages, {**NEVER, **settings}, spider=Serial)
@@ -164,8 +160,7 @@ class Fading(Raising):
 async def test_earlier_file_is_obeyed(site: Site) -> None:
     """If a part of the crawl fails, an earlier file is obeyed as stale."""
     site.replies["/robots.txt"] = robots(RULES)
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Fading: 200}
-    settings = {**NEVER, "ROBOTS_CACHE_MAX_AGE": 0.1, "DOWNLOADER_MIDDLEWARES": middlewares}
+    settings = plugged(Fading, 200, **NEVER, ROBOTS_CACHE_MAX_AGE=0.1)
     result = await crawl([site.url("/a"), site.url("/x")], settings, spider=AfterASecond)
     decision = result.dropped(site.url("/x")).decision
     assert (decision.reason, decision.stale, site.fetches) == (Reason.RULE, True, 1)
@@ -185,37 +180,8 @@ async def test_answer_of_a_middleware_in_place_of_a_download_that_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An answer that a middleware makes up for a failed robots.txt allows nothing."""
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], Fallback: 560}
     page = "http://127.0.0.1:1/a"  # no server listens there
-    result = await crawl([page], {**NEVER, "DOWNLOADER_MIDDLEWARES": middlewares})
+    result = await crawl([page], plugged(Fallback, 560, **NEVER))
     assert result.verdicts(page) == ["local"]
     [line] = records(caplog, logging.ERROR)
     assert "a middleware answered 200 in place of a download that failed" in line
-
-
-_HIDDEN = ("handlers", "slots", "total_concurrency", "_process_queue", "_latercall")
-
-
-class Own(Downloader):
-    """A third-party downloader, as the package sees it: with the interface that the engine uses."""
-
-    def __getattribute__(self, name: str) -> Any:
-        caller = sys._getframe(1).f_globals["__name__"]
-        if name in _HIDDEN and caller.startswith("scrapy_robots_rfc"):
-            raise AttributeError(f"Own has no `{name}`")
-        return super().__getattribute__(name)
-
-
-@in_every_runtime
-async def test_own_downloader_serves_every_site(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A DOWNLOADER without Scrapy's names serves every site, with one warning for each name."""
-    site.replies["/robots.txt"] = robots(RULES)
-    with Site(tls=True) as secure:
-        pages = [site.url("/a"), site.url("/x"), secure.url("/a")]
-        result = await crawl(pages, {**NEVER, "DOWNLOADER": Own})
-    assert result.verdicts(*pages) == [200, "rule", 200]
-    warnings = records(caplog)
-    assert all("this version of Scrapy has no" in line for line in warnings)
-    assert len(warnings) == len(set(warnings))

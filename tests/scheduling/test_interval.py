@@ -18,7 +18,7 @@ from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import robots_service
 from scrapy_robots_rfc.scheduling import throttle
-from tests.support.crawling import SETTINGS, Pages, at_once, crawl, listening
+from tests.support.crawling import Pages, at_once, crawl, listening, plugged
 from tests.support.site import Reply, Site, robots
 from tests.support.timed_site import DELAY, PACED, Following, fetched, gaps, urls
 
@@ -316,9 +316,7 @@ async def test_middleware_that_logs_in_first(
 ) -> None:
     """A middleware that holds a page's turn while it requests another page doesn't wait forever."""
     monkeypatch.setattr(throttle, "MAX_HELD", DELAY)
-    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 700}
-    settings = {"DOWNLOADER_MIDDLEWARES": middlewares, "CLOSESPIDER_TIMEOUT": 10}
-    result = await crawl(urls(paced, 3), settings)
+    result = await crawl(urls(paced, 3), plugged(middleware, 700, CLOSESPIDER_TIMEOUT=10))
     assert fetched(result) == 3
     assert sorted(paced.pages) == ["/0", "/1", "/2", "/login"]
     assert caplog.text.count("A middleware has held a request to") == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import quote
 
 import pytest
@@ -11,7 +11,7 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from tests.support.crawling import SETTINGS, Serial, crawl
+from tests.support.crawling import Serial, crawl, plugged
 from tests.support.site import PAGE, Asked, Reply, Site, robots
 from tests.support.timed_site import DELAY, PACED, fetched, urls
 
@@ -47,11 +47,6 @@ def gateway(paced: Site, other: Site) -> Site:
     return other
 
 
-def through(middleware: type[Rewriting]) -> dict[str, Any]:
-    """Return the settings of a crawl with a middleware."""
-    return {"DOWNLOADER_MIDDLEWARES": {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: 800}}
-
-
 def seen(site: Site, gateway: Site) -> list[float]:
     """Return when the site was requested, directly or through the gateway."""
     times = [when for when, target in gateway.arrivals if target != "/robots.txt"]
@@ -66,7 +61,7 @@ def least(times: list[float]) -> float:
 @ensureDeferred
 async def test_rewritten_in_place(paced: Site, gateway: Site) -> None:
     """A request whose URL is changed late keeps the interval of the origin that was judged."""
-    result = await crawl(urls(paced, 4), through(InPlace))
+    result = await crawl(urls(paced, 4), plugged(InPlace, 800))
     assert fetched(result) == 4
     assert paced.targets == ["/robots.txt"]
     times = seen(paced, gateway)
@@ -80,7 +75,7 @@ async def test_new_request(paced: Site, gateway: Site) -> None:
     gateway.replies["/robots.txt"] = robots(
         f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /*1$\n"
     )
-    result = await crawl(urls(paced, 4), through(Rewriting))
+    result = await crawl(urls(paced, 4), plugged(Rewriting, 800))
     assert fetched(result) == 3
     assert paced.targets == ["/robots.txt"]
     assert least(sorted(when for when, _ in gateway.arrivals)) >= DELAY
@@ -98,7 +93,7 @@ async def test_retry_of_a_rewritten_request(paced: Site, gateway: Site) -> None:
 
     pages = urls(paced, 2)
     gateway.replies.update({f"/?url={quote(url)}": answer for url in pages})
-    result = await crawl(pages, {**through(InPlace), "RETRY_ENABLED": True})
+    result = await crawl(pages, plugged(InPlace, 800, RETRY_ENABLED=True))
     assert fetched(result) == 2
     assert gateway.fetches == 1
     first = {target: when for when, target in reversed(gateway.arrivals) if target != "/robots.txt"}
@@ -119,7 +114,7 @@ async def test_robots_txt_through_a_gateway(paced: Site, gateway: Site) -> None:
     """A robots.txt that is refreshed through a gateway waits for the interval of the site."""
     target = f"/?url={quote(paced.url('/robots.txt'))}"
     gateway.replies[target] = PACED
-    settings = {**through(Everything), "ROBOTS_CACHE_MAX_AGE": DELAY / 2}
+    settings = plugged(Everything, 800, ROBOTS_CACHE_MAX_AGE=DELAY / 2)
     result = await crawl(urls(paced, 6), settings, spider=Serial)
     assert fetched(result) == 6
     assert gateway.targets.count(target) > 1

@@ -47,6 +47,13 @@ SETTINGS: dict[str, Any] = {
     "DNS_TIMEOUT": 5,
 }
 
+
+def plugged(middleware: type, position: int, **settings: Any) -> dict[str, Any]:
+    """Return settings with one more downloader middleware."""
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], middleware: position}
+    return {"DOWNLOADER_MIDDLEWARES": middlewares, **settings}
+
+
 #: The middleware that ROBOTS_USE needs.
 USE = "scrapy_robots_rfc.RfcUseMiddleware"
 
