@@ -16,8 +16,8 @@ from scrapy.settings import Settings
 
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.crawling import ASYNCIO_REACTOR
-from tests.support.documents import block, executed, imported, read
-from tests.support.example_project import ROOT, start, wait
+from tests.support.documents import block, executed, imported, read, rows
+from tests.support.example_project import start, wait
 from tests.support.site import Reply, Site, robots
 from tools.pictures import ROWS, outdated
 
@@ -41,18 +41,10 @@ RULES = (
 )
 
 
-def table(page: str, first: str) -> dict[str, tuple[str, ...]]:
-    """Return the rows of a table by their first cell.
-
-    :param first: the heading of its first column.
-    """
-    text = (ROOT / page).read_text(encoding="utf-8")
-    lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()[2:]
-    rows = [
-        tuple(cell.strip().replace("`", "") for cell in line.strip("|").split(" | "))
-        for line in lines
-    ]
-    return {row[0]: row[1:] for row in rows}
+def documented() -> dict[str, list[str]]:
+    """Return the rows of the table of docs/demo.md by their first cell."""
+    table = [[cell.replace("`", "") for cell in row] for row in rows("docs/demo.md", "row |")]
+    return {row[0]: row[1:] for row in table}
 
 
 def test_stock_prints_the_documented_rows() -> None:
@@ -62,17 +54,15 @@ def test_stock_prints_the_documented_rows() -> None:
         re.split(r" {2,}", line.strip().replace("`", "")) for line in output.stdout.splitlines()[3:]
     ]
     printed = {line[0]: line[1:] for line in lines}
-    documented = table("docs/demo.md", "row")
-    assert {name: (row[0], row[2]) for name, row in printed.items()} == {
-        name: (row[0], row[2]) for name, row in documented.items()
+    shown = documented()
+    assert {name: row[::2] for name, row in printed.items()} == {
+        name: row[::2] for name, row in shown.items()
     }
     assert all(row[2].startswith("0 of ") for row in printed.values())
     if (version("Scrapy"), version("Protego")) == ("2.19.0", "0.7.0"):  # as in docs/demo.md
-        assert re.fullmatch(r"\d+ to \d+ of 20", documented.pop("waiting")[1])
+        assert re.fullmatch(r"\d+ to \d+ of 20", shown.pop("waiting")[1])
         assert int(printed.pop("waiting")[1].split()[0]) > 0  # how many depends on timing
-        assert {name: row[1] for name, row in printed.items()} == {
-            name: row[1] for name, row in documented.items()
-        }
+        assert printed == shown
 
 
 def test_script_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,12 +171,11 @@ async def test_spider_of_the_documentation(
 
 def test_picture_of_the_readme() -> None:
     """The picture in the README has the numbers of five rows of docs/demo.md."""
-    documented = table("docs/demo.md", "row")
     drawn = re.findall(r"<text[^>]*>(.*)</text>", read("docs/assets/comparison.svg"))
     assert drawn[2] in read("docs/demo.md")  # the version of Scrapy
     for row, label in ROWS.items():
         place = drawn.index(label)
-        assert tuple(drawn[place + 1 : place + 3]) == documented[row][1:]
+        assert drawn[place + 1 : place + 3] == documented()[row][1:]
 
 
 def test_pictures_are_newer_than_what_they_show() -> None:

@@ -86,13 +86,13 @@ def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
     )
 
 
-def wait(process: subprocess.Popen[str]) -> Output:
+def wait(process: subprocess.Popen[str], timeout: float = TIMEOUT) -> Output:
     """Wait for a process, which must succeed."""
     try:
-        stdout, stderr = process.communicate(timeout=TIMEOUT)
+        stdout, stderr = process.communicate(timeout=timeout)
     finally:
         process.kill()
-    assert process.returncode == 0, stderr
+    assert process.returncode == 0, stdout + stderr
     assert "] ERROR: " not in stderr, stderr
     # Without a network, Scrapy's cookies log a traceback about the list of public suffixes.
     records = re.split(r"^(?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[)", stderr, flags=re.MULTILINE)
