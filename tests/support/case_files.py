@@ -25,6 +25,7 @@ _OTHERS = {
     "origins.toml",
     "page_rules.toml",
     "preferences.toml",
+    "stores.toml",
 }
 
 #: The number of a clause in docs/rfc9309.md, or the name of a decision.

@@ -14,6 +14,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy_robots_rfc.cache.stores.opening import make_store, open_store
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
+from tests.support.case_files import tables
 from tests.support.own_store import FolderStore
 from tests.support.stores import MemoryStore
 
@@ -77,23 +78,7 @@ def test_a_store_of_the_users_own(spec: object, tmp_path: Path) -> None:
     assert isinstance(opened(MemoryStore)[0], MemoryStore)
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "redsi://me:secret@h",
-        "http://me:secret@h/?password=secret",
-        "redis:me:secret@h",
-        "redsi://me:secret@h/robots.db",
-        "sqlite:///",
-        "memory",
-        "nowhere.Nothing",
-        "scrapy.Spider",
-        "os.path.join",
-        5,
-        ["memory:"],
-        Spider,
-    ],
-)
+@pytest.mark.parametrize("spec", [*tables("stores")["rejected"], 5, ["memory:"], Spider])
 def test_what_is_not_accepted(spec: object) -> None:
     """Any other value stops the crawl at start; the error says what is accepted, without a
     password.
@@ -106,18 +91,7 @@ def test_what_is_not_accepted(spec: object) -> None:
     assert "secret" not in str(raised.value.value)
 
 
-@pytest.mark.parametrize(
-    ("spec", "path"),
-    [
-        ("robots.sqlite", "robots.sqlite"),
-        ("/tmp/robots.db", "/tmp/robots.db"),
-        ("cache/robots.sqlite3", "cache/robots.sqlite3"),
-        ("sqlite:robots", "robots"),
-        ("sqlite:/tmp/robots", "/tmp/robots"),
-        ("sqlite://robots.sqlite", "robots.sqlite"),
-        ("sqlite://robots", "robots"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "path"), tables("stores")["paths"])
 def test_the_path_of_a_file(spec: str, path: str) -> None:
     """The error for a path without enough slashes says how to write it as an address."""
     with pytest.raises(SettingError) as raised:

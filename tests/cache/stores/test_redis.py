@@ -21,6 +21,7 @@ from demo.certificate import self_signed
 from scrapy_robots_rfc.cache.stores.opening import make_store, open_store
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from scrapy_robots_rfc.errors import StoreError
+from tests.support.case_files import tables
 from tests.support.redis_server import RedisServer, pass_by
 from tests.support.site import Site
 
@@ -55,35 +56,7 @@ def turn_of(store: RedisStore, owner: str, hold: float = LONG) -> None:
 # Addresses.
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "shown"),
-    [
-        ("redis://", {}, "redis://"),
-        ("redis://h", {"host": "h"}, "redis://h"),
-        (
-            "rediss://h:1/2",
-            {"host": "h", "port": 1, "db": 2, "ssl_check_hostname": True},
-            "rediss://h:1/2",
-        ),
-        (
-            "rediss://h?ssl_cert_reqs=none",
-            {"ssl_cert_reqs": "none", "ssl_check_hostname": False},
-            "rediss://h?ssl_cert_reqs=none",
-        ),
-        ("redis://[::1]:5/", {"host": "::1", "port": 5}, "redis://[::1]:5/"),
-        (f"redis://:{QUOTED}@h", {"host": "h", "password": PASSWORD}, "redis://h"),
-        (
-            f"redis://me:{QUOTED}@h:7/1",
-            {"username": "me", "password": PASSWORD, "db": 1},
-            "redis://h:7/1",
-        ),
-        (
-            "redis://h?prefix=a:&timeout=.5",
-            {"host": "h", "socket_timeout": 0.5, "socket_connect_timeout": 0.5},
-            "redis://h?prefix=a:&timeout=.5",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected", "shown"), tables("stores")["redis"])
 def test_address_is_read_and_shown_without_credentials(
     text: str, expected: dict[str, Any], shown: str
 ) -> None:
@@ -98,25 +71,7 @@ def test_address_is_read_and_shown_without_credentials(
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"redis://:{PASSWORD}@host:1/0",
-        "redis://:123/se4@host",
-        "redis://:se@host:port",
-        "redis://:se@host/name",
-        "redis://:se@host/1/2",
-        "redis://:se@host?prefi=x",
-        "redis://:se@host?decode_responses=1",
-        "redis://:se@host?timeout=long",
-        "redis://:se@host?timeout=0",
-        "redis://:se@host?timeout=nan",
-        "redis://:se@host?x",
-        "unix:///se",
-        "redis//:se@host",
-        "redis://:se@[::1",
-    ],
-)
+@pytest.mark.parametrize("text", tables("stores")["unreadable"])
 def test_address_that_cannot_be_read(text: str) -> None:
     """The error says what is accepted, and shows nothing of the address."""
     with pytest.raises(StoreError, match="must look like redis://") as caught:
