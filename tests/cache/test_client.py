@@ -48,16 +48,32 @@ class Clocks(Runtime):
 
 
 class Hurried(Clocks):
-    """A runtime whose timers are faster or slower, as the test says."""
-
-    factor = 0.01
+    """A runtime whose timers are faster."""
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        return super().call_later(delay * self.factor, function)
+        return super().call_later(delay / 100, function)
+
+
+def watched(name: str) -> Any:
+    """Return a method of `Breakable`, which is recorded, and fails or hangs as the test says."""
+    method = getattr(MemoryStore, name)
+
+    def call(store: Breakable, *arguments: Any) -> Any:
+        store.calls.append(name)
+        if name in store.hangs:
+            store.hanging.set()
+            store.go_on.wait(60)
+        if name in store.broken:
+            raise store.broken[name]
+        return method(store, *arguments)
+
+    return call
 
 
 class Breakable(MemoryStore):
     """A store that fails where the test says so, or hangs until `go_on`."""
+
+    get, put, lease, take_turn = map(watched, ("get", "put", "lease", "take_turn"))
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,35 +83,9 @@ class Breakable(MemoryStore):
         self.hanging = threading.Event()
         self.closed = threading.Event()
         self.calls: list[str] = []
-        self.by: set[int] = set()
-
-    def _tried(self, call: str) -> None:
-        self.calls.append(call)
-        self.by.add(threading.get_ident())
-        if call in self.hangs:
-            self.hanging.set()
-            self.go_on.wait(60)
-        if call in self.broken:
-            raise self.broken[call]
-
-    def get(self, key: str) -> bytes | None:
-        self._tried("get")
-        return super().get(key)
-
-    def put(self, key: str, value: bytes, seconds: float) -> None:
-        self._tried("put")
-        super().put(key, value, seconds)
-
-    def lease(self, key: str, owner: str, seconds: float) -> bool:
-        self._tried("lease")
-        return super().lease(key, owner, seconds)
-
-    def take_turn(self, key: str, owner: str, seconds: float) -> float:
-        self._tried("take_turn")
-        return super().take_turn(key, owner, seconds)
 
     def close(self) -> None:
-        self._tried("close")
+        self.calls.append("close")
         self.closed.set()
 
 

@@ -24,7 +24,7 @@ def html(*links: str) -> Reply:
 async def test_spider_with_its_own_agent(here: Here) -> None:
     """A spider with its own product token gets the verdicts of the group for that token."""
     output = await here.crawl(AgentSpider)
-    assert output.sections["One"].rows == {
+    assert output.rows("One") == {
         "/news.html": ("disallowed", "allowed", "robots.txt line 8: Disallow: /"),
         "/drafts/idea.html": ("disallowed", "disallowed", "robots.txt line 8: Disallow: /"),
         "/drafts/press/release.html": (
@@ -67,7 +67,7 @@ async def test_site(here: Here) -> None:
         assert site.pages == ["/", "/a"]
         assert other.asked == []
     assert "ERROR" not in output.stderr
-    assert output.sections[site.url("")].rows == {
+    assert output.rows(site.url("")) == {
         "/": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
         "/a": ("allowed", "robots.txt: no rule of the group `demobot` matches"),
         "/closed/x": ("disallowed", "robots.txt line 2: Disallow: /closed"),
@@ -82,7 +82,7 @@ async def test_site_that_redirects_and_fails(here: Here) -> None:
         other.replies["/"] = html("/gone")
         other.replies["/gone"] = Reply(404)
         output = await here.crawl(SiteSpider, {"DOWNLOAD_DELAY": 0}, url=site.url("/"))
-    assert output.sections[other.url("")].rows == {
+    assert output.rows(other.url("")) == {
         "/": ("allowed", "robots.txt unavailable (404), so everything is allowed"),
         "/gone": ("allowed", "the page answered 404"),
     }

@@ -18,36 +18,17 @@ import pytest
 from pytest_twisted import ensureDeferred
 from redis import Redis
 
-from tests.support.crawling import Pages, close_when
 from tests.support.documents import block, settings
 from tests.support.recipes import crawl_by, ruled, verdicts
-from tests.support.site import HANG, Site, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy.crawler import Crawler
-
     from tests.support.redis_server import RedisServer
-    from tests.support.site import Reply
 
 REDIS = block("docs/plugins.md", "python", "scrapy_redis")
 SCRAPYD = block("docs/plugins.md", "python", "sqlite:")
-
-
-class Fifty(Pages):
-    """Requests pages that the duplicate filter checks, and is closed after fifty of them."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Fifty:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        close_when(lambda _: len(spider.outcomes) >= 50)(crawler)
-        return spider
-
-    async def start(self) -> AsyncIterator[Any]:
-        for request in self.requests:
-            yield request.replace(callback=self.parse, errback=self.failed)
 
 
 @pytest.fixture
@@ -55,12 +36,6 @@ def recipe(redis_server: RedisServer) -> dict[str, Any]:
     """The recipe for scrapy-redis, with an empty server."""
     Redis.from_url(redis_server.url).flushall()
     return settings(REDIS.replace("redis://127.0.0.1:6379/0", redis_server.url))
-
-
-def queued(recipe: dict[str, Any]) -> int:
-    """Return how many requests are in Redis."""
-    server = Redis.from_url(recipe["REDIS_URL"])
-    return sum(server.zcard(key) for key in server.keys("*:requests"))
 
 
 @ensureDeferred
@@ -74,21 +49,6 @@ async def test_scrapy_redis(recipe: dict[str, Any]) -> None:
             assert result.stats["scheduler/enqueued/redis"] >= 2
         assert site.fetches == 1
         assert site.pages == ["/open", "/open"]
-
-
-@pytest.mark.parametrize(
-    "reply", [HANG, robots("User-agent: *\nCrawl-delay: 50\n")], ids=["hanging", "paced"]
-)
-@ensureDeferred
-async def test_site_that_waits(recipe: dict[str, Any], reply: Reply) -> None:
-    """A site whose requests wait delays no other site, and they are in Redis after the crawl."""
-    with Site({"/robots.txt": reply}) as waiting, ruled() as site:
-        slow = [waiting.url(f"/{number}") for number in range(20)]
-        fast = [site.url(f"/{number}") for number in range(50)]
-        result = await crawl_by(recipe, [*slow, *fast], spider=Fifty)
-        assert set(result.outcomes) == set(fast)
-        assert waiting.pages == []
-    assert queued(recipe) == len(slow)
 
 
 SPIDER = """

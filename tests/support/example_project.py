@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,41 +32,19 @@ class Output:
     stdout: str
     stderr: str
 
-    @property
-    def sections(self) -> dict[str, Section]:
-        """The sections of the table, by the first word of their titles."""
-        blocks = [block.splitlines() for block in self.stdout.split("\n\n")]
-        sections = [
-            _section(block) for block in blocks if any("robots.txt: " in line for line in block[1:])
-        ]
-        return {section.title.split()[0].strip(":"): section for section in sections}
+    def rows(self, site: str) -> dict[str, tuple[str, ...]]:
+        """Return the other cells of each row of a site's table, by its first cell.
+
+        :param site: how the title of the table begins.
+        """
+        [block] = [text for text in self.stdout.split("\n\n") if text.startswith(site)]
+        cells = re.findall(r"^    +(.*)$", block, re.MULTILINE)[1:]
+        return {row[0]: tuple(row[1:]) for row in (re.split(r" {2,}", cell) for cell in cells)}
 
     @property
     def last_line(self) -> str:
         """The last line of the output."""
         return self.stdout.splitlines()[-1]
-
-
-@dataclass(frozen=True)
-class Section:
-    """One origin of the table.
-
-    :param rows: the other cells of each row, by its first cell.
-    """
-
-    title: str
-    robots_txt: str
-    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def _section(lines: list[str]) -> Section:
-    access = next(line for line in lines if line.startswith("  robots.txt: "))
-    cells = [re.split(r" {2,}", line.strip()) for line in lines if line.startswith("    ")]
-    return Section(
-        lines[0],
-        access.strip().removeprefix("robots.txt: "),
-        {row[0]: tuple(row[1:]) for row in cells[1:]},
-    )
 
 
 def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
