@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 from scrapy.utils.misc import load_object
 
 import scrapy_robots_rfc
+from tests.support.processes import python
 
 #: Modules that the parser alone does not need.
 _NOT_FOR_A_PARSER = (
@@ -46,7 +46,7 @@ def loaded() -> dict[str, set[str]]:
             ),
         ]
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code)
     return {
         step: set(json.loads(line))
         for step, line in zip(STEPS, done.stdout.splitlines(), strict=True)
@@ -129,9 +129,7 @@ ours = lambda: [name for name in sys.modules if name.startswith("scrapy_robots_r
 atexit.register(lambda: print(*ours(), file=sys.stderr))
 execute(["scrapy", *{list(arguments)!r}])
 """
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=90
-    )
+    return python("-c", code)
 
 
 def test_other_scrapy_commands_load_only_the_entry_point() -> None:

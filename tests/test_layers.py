@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -22,12 +20,13 @@ from scrapy_robots_rfc.optional import (
 )
 from scrapy_robots_rfc.policy.origins import SCHEMES
 from scrapy_robots_rfc.settings import TABLE
+from tests.support.documents import ROOT
+from tests.support.processes import python
 from tests.support.site import PAGE, Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "scrapy_robots_rfc"
 
 #: From top to bottom: a folder imports from itself, from the folders below it, and from the tables.
@@ -256,13 +255,7 @@ def test_a_crawl_without_optional_components() -> None:
     """A crawl obeys robots.txt without any optional component."""
     with Site({"/robots.txt": robots("User-agent: *\nDisallow: /never\n"), "/a": PAGE}) as site:
         pages = [site.url("/a"), site.url("/never")]
-        run = subprocess.run(
-            [sys.executable, "-c", CRAWL_WITHOUT, " ".join(OUTSIDE), *pages],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-        )
+        run = python("-c", CRAWL_WITHOUT, " ".join(OUTSIDE), *pages)
     assert (run.stdout, run.stderr) == ("1 1\n", "")
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from scrapy_robots_rfc._runtime import CANCELLED, Runtime, Threads
+from tests.support.processes import python
 from tests.support.running import under_the_reactor
 
 HANGS = """
@@ -28,9 +27,7 @@ asyncio.run(main())
 
 def test_the_process_ends() -> None:
     """A call that hangs does not prevent the end of a process without a reactor."""
-    found = subprocess.run(
-        [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False
-    )
+    found = python("-c", HANGS)
     assert (found.returncode, found.stdout, found.stderr) == (0, "no answer in 0.01 s\n", "")
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import sysconfig
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.documents import ROOT
+from tests.support.processes import python
 
 FOLDER = ROOT / "docs" / "upstream"
 PAGE = (ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
@@ -83,16 +81,8 @@ def printed(script: str, given: str = "", library: Path | None = None) -> str:
     :param given: its standard input.
     :param library: where packages are imported from first.
     """
-    environment = {key: value for key, value in os.environ.items() if "_proxy" not in key.lower()}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**environment, "PYTHONPATH": str(library or "")},
-        input=given,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = python("-c", script, given=given, PYTHONPATH=str(library or ""))
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

@@ -14,9 +14,8 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.support.command_line import run
-from tests.support.documents import block, blocks
+from tests.support.documents import ROOT, block, blocks
 from tests.support.entries import made
-from tests.support.example_project import ROOT
 from tests.support.reports import crawl, exported
 from tests.support.site import Site, redirect, robots as file
 

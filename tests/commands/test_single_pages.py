@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.command_line import TIMEOUT, environment, scrapy
+from tests.support.command_line import TIMEOUT, scrapy
+from tests.support.processes import environment
 from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from tests.support.command_line import (
     OPEN,
     TIMEOUT,
     Done,
-    environment,
     fill,
     on_terminal,
     run,
 )
 from tests.support.entries import changed
+from tests.support.processes import environment
 from tests.support.reports import exported, record
 
 if TYPE_CHECKING:

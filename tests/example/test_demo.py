@@ -14,10 +14,10 @@ from pytest_twisted import ensureDeferred
 
 from demo.spiders.demo import DemoSpider
 from tests.support.command_line import run
-from tests.support.documents import block
-from tests.support.example_project import PROJECT, ROOT, Here, Output, start, wait
+from tests.support.documents import block, read
+from tests.support.example_project import PROJECT, Here, Output, start, wait
 
-PAGE = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
+PAGE = read("docs/demo.md")
 #: Two commands of that page: the first writes a report, the second summarizes it as text and HTML.
 CRAWL, REPORT = map(
     shlex.split, re.findall(r"^    \.\./\.venv/bin/scrapy (.*robots\.jsonl.*)$", PAGE, re.MULTILINE)

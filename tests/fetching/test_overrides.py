@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -24,12 +24,14 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
 from tests.support.crawling import crawl, listening, make_crawler, records
+from tests.support.parsers import FailsToParse
 from tests.support.service_crawls import run
 from tests.support.site import Site, redirect, robots
 from tests.support.stores import ONE_STORE, OneStore
 from tests.support.timed_site import DELAY, gaps, urls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -219,37 +221,38 @@ async def test_local_file_and_another_parser(site: Site, local: Path) -> None:
     assert site.targets == ["/x"]
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "too long", "not to be parsed"])
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda _: None, "No such file or directory"),
+        (lambda path: path.mkdir(), "not a regular file"),
+        (os.mkfifo, "not a regular file"),
+        (
+            lambda path: path.write_bytes(b"#" * 512_001),
+            "longer than ROBOTS_MAX_SIZE, 512000 bytes",
+        ),
+        (lambda path: path.write_bytes(b"x"), "cannot parse"),
+    ],
+    ids=["missing", "folder", "pipe", "too long", "not to be parsed"],
+)
 @ensureDeferred
 async def test_file_that_cannot_be_read_stops_the_crawl(
-    site: Site, tmp_path: Path, kind: str
+    site: Site, tmp_path: Path, make: Callable[[Path], object], problem: str
 ) -> None:
     """If a local file cannot be read, the crawl does not start, and no store is opened."""
     path = tmp_path / "own.txt"
-    settings: dict[str, Any] = {"JOBDIR": str(tmp_path / "job")}
-    problems = {
-        "missing": "No such file or directory",
-        "folder": "not a regular file",
-        "pipe": "not a regular file",
-        "too long": "longer than ROBOTS_MAX_SIZE, 512000 bytes",
-        "not to be parsed": "cannot parse",
+    make(path)
+    settings = {
+        "JOBDIR": str(tmp_path / "job"),
+        "ROBOTS_OVERRIDES": {site.url(""): str(path)},
+        "ROBOTSTXT_PARSER": FailsToParse,
     }
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "too long":
-        path.write_bytes(b"#" * 512_001)
-    elif kind == "not to be parsed":
-        path.write_bytes(b"x")
-        settings["ROBOTSTXT_PARSER"] = "tests.support.parsers.FailsToParse"
     with pytest.raises(SettingError) as caught:
-        await crawl([site.url("/x")], {**settings, "ROBOTS_OVERRIDES": {site.url(""): str(path)}})
-    assert str(caught.value).startswith(
-        f"ROBOTS_OVERRIDES['{site.url('')}'] = '{path}' is not accepted"
-    )
+        await crawl([site.url("/x")], settings)
+    start = f"ROBOTS_OVERRIDES['{site.url('')}'] = '{path}' is not accepted"
+    assert str(caught.value).startswith(start)
     assert f"({path}: " in str(caught.value)
-    assert problems[kind] in str(caught.value)
+    assert problem in str(caught.value)
     assert site.targets == []
     assert not (tmp_path / "job" / "robots.sqlite").exists()
 

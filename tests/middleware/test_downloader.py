@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +24,7 @@ from scrapy_robots_rfc import (
 )
 from scrapy_robots_rfc.signals import request_disallowed, robots_fetched
 from tests.support.crawling import Crawl, Pages, crawl, listening, plugged, records
+from tests.support.processes import python
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, gaps, urls
 
@@ -291,9 +290,7 @@ print(ended() is None)
 def test_a_crawl_that_has_ended_is_freed(site: Site) -> None:
     """A process that runs many crawls does not keep those that have ended."""
     # In another process, because pytest keeps log records, which refer to the spider.
-    command = [sys.executable, "-c", CRAWL, site.url("/")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["200", "True"]
+    assert python("-c", CRAWL, site.url("/")).stdout.split() == ["200", "True"]
 
 
 # Dry runs.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +13,8 @@ from scrapy.crawler import CrawlerRunner
 from scrapy.utils.reactor import is_asyncio_reactor_installed
 
 from scrapy_robots_rfc.errors import SettingError
-from tests.support.command_line import TIMEOUT, environment
 from tests.support.crawling import ASYNCIO_REACTOR, Pages
+from tests.support.processes import python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,19 +49,6 @@ def project(site: Site, tmp_path: Path) -> Path:
     (package / "settings.py").write_text('SPIDER_MODULES = ["shop.spiders"]\n')
     (package / "spiders" / "refused.py").write_text(SPIDER.format(port=site.port))
     return tmp_path
-
-
-def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python to its end."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
 
 
 def printed(log: str) -> list[str]:

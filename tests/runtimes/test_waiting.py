@@ -180,28 +180,18 @@ async def test_request_that_waited(site: Site, tmp_path: Path, is_on_disk: bool)
     assert site.fetches == 1
 
 
-class Limited(Pages):
-    """Records the maximum number of fetches."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        type(self).max_fetches = max_fetches(self.crawler)
-        async for request in super().start():
-            yield request
-
-    max_fetches = 0
-
-
 @in_every_runtime
 async def test_few_fetches_at_once() -> None:
     """No more than MAX_FETCHES are under way, and the next is fetched when one ends."""
     gate = threading.Event()
     under_way: list[int] = []
     counts: list[int] = []
+    limits: list[int] = []
 
     def answer(_: Asked) -> Reply:
         under_way.append(1)
         counts.append(len(under_way))
-        if len(counts) == Limited.max_fetches:
+        if [len(counts)] == limits:
             threading.Timer(2 * TICK, gate.set).start()
         gate.wait(20)
         under_way.pop()
@@ -210,9 +200,14 @@ async def test_few_fetches_at_once() -> None:
     with contextlib.ExitStack() as stack:
         sites = [stack.enter_context(Site({"/robots.txt": answer})) for _ in range(17)]
         settings = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 100}
-        result = await crawl([site.url("/few/1") for site in sites], settings, spider=Limited)
+        opened = listening(
+            lambda spider: limits.append(max_fetches(spider.crawler)), signals.spider_opened
+        )
+        pages = [site.url("/few/1") for site in sites]
+        result = await crawl(pages, settings, prepare=opened)
     # Without a reactor, Scrapy has CONCURRENT_REQUESTS connections, also for robots.txt files.
-    assert Limited.max_fetches == max(counts) in (16, 1)
+    assert limits == [max(counts)]
+    assert limits[0] in (16, 1)
     assert len(counts) == 17
     assert fetched(result) == 17
 

@@ -15,6 +15,7 @@ from scrapy import Request, signals
 
 from tests.support.crawling import Crawl, close_when, crawl, listening, records
 from tests.support.disk_queues import drained, pages, queue
+from tests.support.processes import python
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ async def test_file_that_is_damaged_in_the_meantime(
 
     def damage() -> None:
         # Another process does it, because this one would lose its locks on the file.
-        subprocess.run([sys.executable, "-c", DAMAGE, str(path)], check=True)
+        python("-c", DAMAGE, str(path))
 
     queued = when_queued(site, 300, damage)
     result = await crawl(requests(site, 300), {"JOBDIR": str(tmp_path)}, prepare=queued)

@@ -11,7 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tests.support.disk_queues import drained
-from tests.support.job import ROOT, STARTED
+from tests.support.documents import ROOT
+from tests.support.job import STARTED
 from tests.support.killed_queue import KINDS, opened
 from tests.support.site import PAGE, Asked, Reply, Site, redirect, robots
 

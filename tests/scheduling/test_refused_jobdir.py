@@ -22,8 +22,8 @@ from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.errors import JobDirError
 from tests.support.crawling import Pages, crawl
 from tests.support.disk_queues import queue
-from tests.support.documents import block, settings
-from tests.support.job import ROOT
+from tests.support.documents import ROOT, block, settings
+from tests.support.processes import python
 from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def hashes(folder: Path) -> list[str]:
     """Return the hash of each file. Another process reads them, because a process that closes a
     file loses its locks on it.
     """
-    command = [sys.executable, "-c", HASHES, str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return python("-c", HASHES, str(folder)).stdout.splitlines()
 
 
 def process(folder: Path, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
@@ -52,15 +51,9 @@ def process(folder: Path, before: Sequence[str] = ()) -> subprocess.CompletedPro
 
     :param before: a command that starts it.
     """
-    command = [sys.executable, "-m", "scrapy", "runspider", str(ROOT / "tests/support/job.py")]
-    return subprocess.run(
-        [*before, *command, "-s", f"JOBDIR={folder}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+    job = ["runspider", str(ROOT / "tests/support/job.py"), "-s", f"JOBDIR={folder}"]
+    bytecode = {"PYTHONDONTWRITEBYTECODE": "1"}
+    return python("-m", "scrapy", *job, folder=Path("/"), before=before, **bytecode)
 
 
 async def stopped(site: Site, folder: Path, **other: Any) -> None:
@@ -269,7 +262,7 @@ def test_killed_crawl_of_another_queue(first: type[Any], tmp_path: Path) -> None
         f" {first.__name__} as kind; q = queue(Path({str(folder)!r}), kind=kind);"
         "q.push(Request('http://a.example/')); os.kill(os.getpid(), 9)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == -9
+    assert python("-c", code).returncode == -9
     if first is OriginPriorityQueue:
         state = int((folder / "active.json").read_text())
         with pytest.raises(ValueError, match="created by an incompatible priority queue"):

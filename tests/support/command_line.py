@@ -34,7 +34,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.commands import common
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.support.entries import made
-from tests.support.example_project import ROOT
+from tests.support.processes import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,17 +62,6 @@ class HereProcess(AsyncCrawlerRunner):
 
     def start(self) -> None:
         blockon(deferred_from_coro(self.join()))
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Return the environment of the command, without proxies and terminal settings."""
-    terminal = ("NO_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED")
-    inherited = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.lower().endswith("_proxy") and key not in terminal
-    }
-    return {**inherited, "PYTHONPATH": str(ROOT), **more}
 
 
 def run(

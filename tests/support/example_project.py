@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import subprocess
 import sys
@@ -15,12 +14,13 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from tests.support.crawling import ASYNCIO_REACTOR
+from tests.support.documents import ROOT
+from tests.support.processes import environment
 
 if TYPE_CHECKING:
     import pytest
     from scrapy import Spider
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "example_project"
 TIMEOUT = 60  # seconds; a crawl of the demo takes two
 
@@ -49,14 +49,10 @@ class Output:
 
 def start(*arguments: str, folder: Path = PROJECT) -> subprocess.Popen[str]:
     """Start Python in the folder of the project, or in another one."""
-    # A proxy from the environment would not find the sites.
-    environment = {
-        key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")
-    }
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

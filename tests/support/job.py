@@ -18,7 +18,6 @@ from scrapy.crawler import CrawlerProcess
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-ROOT = Path(__file__).parents[2]
 #: Created in JOBDIR when the spider has yielded all of its start requests.
 STARTED = "started"
 

@@ -11,7 +11,6 @@ import logging
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.reactor import install_reactor
@@ -20,12 +19,11 @@ from twisted.internet.defer import Deferred
 from scrapy_robots_rfc.cache import client as fetches
 from scrapy_robots_rfc.scheduling import shared
 from tests.support.crawling import ASYNCIO_REACTOR, crawl
+from tests.support.documents import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-ROOT = Path(__file__).parents[2]
 
 #: The runtimes: two reactors, and none.
 MODES = ("asyncio", "select", "none")

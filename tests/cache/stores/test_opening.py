@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +14,7 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from tests.support.case_files import tables
 from tests.support.own_store import FolderStore
+from tests.support.processes import python
 from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -61,9 +60,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
         "assert make_store('sqlite:///x', None)\n"
         "make_store('redis://:' + 'sec' + 'ret@h', None)\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    found = python("-c", code, folder=tmp_path)
     last = found.stderr.splitlines()[-1]
     assert last.endswith("needs the package redis, which is not installed: pip install redis")
     assert "secret" not in found.stderr

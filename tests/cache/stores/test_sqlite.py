@@ -21,7 +21,7 @@ import pytest
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import StoreError
 from tests.support.crawling import records
-from tests.support.documents import ROOT
+from tests.support.processes import python
 from tests.support.sqlite_files import (
     KEY,
     LONG,
@@ -50,14 +50,7 @@ def test_processes_that_share_a_file(tmp_path: Path) -> None:
     content = damaged(damaged_one)
     tasks = [["share", new, 8, 50], ["share", damaged_one, 8, 50], ["kill", killed, 40]]
     # One program for all of them, because it starts slowly.
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.sqlite_processes", json.dumps(tasks, default=str)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    done = python("-m", "tests.support.sqlite_processes", json.dumps(tasks, default=str))
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     *shared, written = json.loads(done.stdout)
     assert shared == [{"failed": 0, "keys": 40, "integrity": "ok"}] * 2
