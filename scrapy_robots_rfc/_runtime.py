@@ -104,7 +104,7 @@ class Runtime:
     # loop only holds weak references to tasks, and nothing refers to a Deferred.
     _tasks: ClassVar[set[Cancellable]] = set()
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
+    def spawn(self, coroutine: Coroutine[Any, Any, object]) -> Cancellable:
         """Run a coroutine as a task. The coroutine has to handle its own errors.
 
         It starts in the next reactor iteration.
@@ -124,7 +124,7 @@ class Runtime:
         deferred.addBoth(ended).addErrback(_ignore_cancellation)
         return deferred
 
-    async def _in_next_iteration(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    async def _in_next_iteration(self, coroutine: Coroutine[Any, Any, object]) -> None:
         try:
             await self.sleep(0)
             await coroutine

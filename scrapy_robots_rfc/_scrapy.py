@@ -229,7 +229,10 @@ def remove_from_queue(crawler: Crawler, request: Request) -> bool:
 
 
 def _queue_of(crawler: Crawler, request: Request) -> Private:
-    """Return the queue of a request's downloader slot."""
+    """Return the queue of the downloader slot that a request is in.
+
+    Scrapy adds the slot's name to the meta of a request that reaches its slot.
+    """
     slot = _slots(crawler).get(request.meta.get("download_slot", ""))
     return _get(crawler, slot, "Slot.queue") or ()
 

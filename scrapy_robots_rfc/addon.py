@@ -83,7 +83,7 @@ class Addon:
 
 
 def _put_optional(settings: BaseSettings, optional: OptionalMiddleware, position: float) -> None:
-    """Enable a middleware, unless the user has enabled it or a subclass."""
+    """Enable a middleware, unless the setting names it or a subclass, even to disable it."""
     middlewares = settings.getdict(optional.setting)
     if not optional.is_among(middlewares):
         middlewares[optional.path] = position

@@ -208,6 +208,7 @@ class CacheClient:
         """Lock a file, and return whether this crawl should fetch it now.
 
         This also returns True if the store fails, or if another worker does not release its lease.
+        In the latter case, the file isn't locked, so `unlock` has no effect.
         """
         if not self.shared:  # there are no other workers
             return True
@@ -216,8 +217,7 @@ class CacheClient:
         self._locked.add(origin)
         if self._renewal is None:
             self._renewal = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
-        await self._take_lease(origin)
-        if origin in self._locked:
+        if await self._take_lease(origin):
             self._refused_since.pop(origin, None)
             return True
         # Another worker has the lease. Wait for it, but not for longer than a fetch should take.
@@ -239,8 +239,10 @@ class CacheClient:
         for origin in list(self._locked):
             self._runtime.spawn(self._take_lease(origin))
 
-    async def _take_lease(self, origin: Origin) -> None:
-        """Take or renew the lease on a file. If another worker has it, drop our lock.
+    async def _take_lease(self, origin: Origin) -> bool:
+        """Take or renew the lease on a file, and return whether it is locked.
+
+        If another worker has the lease, drop our lock.
 
         If the store fails, act as if we had the lease, so that the crawl can continue.
         """
@@ -251,6 +253,7 @@ class CacheClient:
             self._locked.discard(origin)
         elif origin not in self._locked:  # we unlocked it during the call
             await self._release(origin)
+        return origin in self._locked
 
     async def unlock(self, origin: Origin) -> None:
         """Unlock a file so that other workers can fetch it."""

@@ -71,8 +71,9 @@ class CacheEntry(NamedTuple):
 
     @property
     def for_all_routes(self) -> bool:
-        """True if the entry applies to all routes, not just to the proxy that was used."""
-        return self.status is not None or self.validity.outcome is not Outcome.UNREACHABLE
+        """False if the fetch failed without an answer from the site, so another proxy may work."""
+        has_failed = self.validity.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL)
+        return not has_failed or self.status not in (None, PROXY_REFUSES)
 
     def validators_for(self, url: str) -> Validators | None:
         """Return the validators to send with a request, or `None` if they are for another URL."""
@@ -108,14 +109,11 @@ class CacheEntry(NamedTuple):
         # If the copy was cut at a lower limit, this crawl needs more of the file.
         if self.cut is not None and self.cut < settings.max_size:
             return self.expiring_by(now)
-        # ROBOTS_UNREACHABLE_STATUSES decides what a 4xx status means, except for 407, which always
-        # means unreachable. If the other crawl has a different value, fetch the file again.
+        # ROBOTS_UNREACHABLE_STATUSES decides what a 4xx status means. If the other crawl has a
+        # different value, fetch the file again. A 407 is never stored.
         if self.status is not None and 400 <= self.status <= 499:
             was_unreachable = self.validity.unreachable_since is not None
-            is_unreachable = (
-                self.status in settings.unreachable_statuses or self.status == PROXY_REFUSES
-            )
-            if is_unreachable is not was_unreachable:
+            if (self.status in settings.unreachable_statuses) is not was_unreachable:
                 return self.expiring_by(now)
         validity = limit_validity(self.validity, self.fetched, now, settings)
         if validity.outcome is Outcome.SUCCESSFUL:

@@ -1,7 +1,7 @@
 r"""Find the groups and records in a file quickly during a crawl (RFC 9309, 2.1 and 2.2.4).
 
 These functions use regular expressions to find the lines they need instead of reading every line.
-A property test checks that they find the same groups as `findings.py`. They take `Content.data`,
+A property test checks that they find the same groups as `explanation.py`. They take `Content.data`,
 where every line, including the first, is preceded by a newline. That is why the regular expressions
 start with a newline.
 """

@@ -222,7 +222,10 @@ class RuleIndex:
         return signed_lines, special
 
     def _literals_in(self, target: str) -> set[str]:
-        """Return all literals and needles that a target contains."""
+        """Return the keys of `_by_literal` (literals and needles) that a target contains.
+
+        The number of sizes is limited, so this takes linear time.
+        """
         substrings = {target[at : at + size] for size in self._sizes for at in range(len(target))}
         return substrings & self._by_literal.keys()
 

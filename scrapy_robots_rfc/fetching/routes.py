@@ -35,10 +35,8 @@ class Routes:
 
         For FTP it is the account from the meta, if any, because Scrapy's handler ignores proxies.
         """
-        return None if request is None else self._of(request)
-
-    def _of(self, request: Request) -> Route:
-        """Return a request's route (see `of`)."""
+        if request is None:
+            return None
         if urlparse_cached(request).scheme == "ftp":
             if not has_account(request):
                 return None

@@ -193,11 +193,11 @@ class RobotsService:
         :param request: the request to judge, because its route may have failed.
         """
         if self._sources:  # most crawls have none
-            user_policy = self.user_policy_of(origin)
-            if user_policy is not None:
-                return user_policy
+            policy = self.policy_without_fetch(origin)
+            if policy is not None:
+                return policy
         now = self._runtime.clock()
-        policy: OriginPolicy | None = self.memory.get(origin)
+        policy = self.memory.get(origin)
         # While a policy for all routes is fresh, the request's route doesn't matter.
         if policy is None or not policy.for_all_routes or now >= policy.fresh_until:
             policy = self._policy_by_route(origin, policy, request)
@@ -225,8 +225,11 @@ class RobotsService:
             return failure
         return policy
 
-    def user_policy_of(self, origin: Origin) -> OriginPolicy | None:
-        """Return an origin's policy if no fetch is needed, as with ROBOTS_EXEMPT, or `None`."""
+    def policy_without_fetch(self, origin: Origin) -> OriginPolicy | None:
+        """Return an origin's policy if its robots.txt is never fetched, or `None`.
+
+        The user has set it, as in ROBOTS_EXEMPT, or this is an offline replay.
+        """
         for source in self._sources:
             policy = source.robots(origin)
             if policy is not None:
@@ -240,10 +243,10 @@ class RobotsService:
 
         :param request: the request that needs the file. Its route is used. May be `None`.
         """
-        user_policy = self.user_policy_of(origin)
-        # Fetch nothing if the user has set a policy, or if the crawl is closing.
-        if user_policy is not None or _scrapy.is_closing(self._crawler):
-            return PendingFetch(origin, has_ended=True, policy=user_policy)
+        policy = self.policy_without_fetch(origin)
+        # Also fetch nothing if the crawl is closing.
+        if policy is not None or _scrapy.is_closing(self._crawler):
+            return PendingFetch(origin, has_ended=True, policy=policy)
         fetch = self.pending.get(origin)
         if fetch is not None:
             self._count(stats.WAITS)
@@ -267,10 +270,6 @@ class RobotsService:
             is_direct_failure = not policy.for_all_routes  # it got no answer without a proxy
             if not is_route_failure and not is_direct_failure:
                 return policy
-
-    def tick(self) -> None:
-        """Interrupt attempts that take too long, or all of them when the crawl ends."""
-        self.pending.tick()
 
     async def close(self) -> None:
         """Cancel all fetches, and close the store after waiting up to a second for its calls."""

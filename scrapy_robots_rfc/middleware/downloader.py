@@ -96,7 +96,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self._periodic: tuple[Callable[[], object], ...] = (
             self._count.refresh,
             self.gate.tick,
-            self.service.tick,
+            self.service.pending.tick,
             self.throttle.tick,
         )
         self._failed_steps: set[Callable[[], object]] = set()
@@ -146,7 +146,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._drop_unreachable(request, None, "no valid authority")
             return None
         if origin is not None and self.service.offline is not None:
-            policy = self.service.user_policy_of(origin)
+            policy = self.service.policy_without_fetch(origin)
             is_exception = policy is not None and policy.is_set_by_user
             problem = None if is_exception else self.service.offline.problem(request)
             if problem is not None:

@@ -33,7 +33,6 @@ from scrapy_robots_rfc.policy.access import Access, Local, Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.policy.pacing import Bound
 from scrapy_robots_rfc.reporting.summary import Sites, Summary
-from scrapy_robots_rfc.scheduling.gate import State
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -161,8 +160,6 @@ _GIVEN_UP = {
     Outcome.UNAVAILABLE: OPENED,
 }
 
-# The states of origins whose requests are waiting for a robots.txt.
-_WITHOUT_FILE = (State.IN_LINE, State.FETCHING)
 # The reasons for which another line says that a site's pages are disallowed.
 _LOGGED_REASONS = (Reason.UNREACHABLE, Reason.LOCAL, Reason.PARSER)
 
@@ -428,13 +425,7 @@ class CrawlLog:
 
     def _log_fetches(self, middleware: RfcRobotsTxtMiddleware, now: float) -> None:
         """Log how many requests are waiting for a robots.txt, unless none has waited long."""
-        waiting = Counter(
-            {
-                origin: queued.size
-                for origin, queued in islice(middleware.gate.origins.items(), _MAX_ORIGINS)
-                if queued.state in _WITHOUT_FILE
-            }
-        )
+        waiting = Counter(dict(middleware.gate.without_file(_MAX_ORIGINS)))
         for fetch in middleware.service.pending:
             waiting[fetch.origin] += len(fetch.waiters)
         waiting = +waiting  # without those that no request is waiting for

@@ -16,7 +16,7 @@ import enum
 import heapq
 from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import ParseResult
 from weakref import WeakKeyDictionary
@@ -63,6 +63,10 @@ class State(enum.Enum):
     IN_LINE = "in line"
     FETCHING = "fetching"
     PACED = "paced"
+
+
+# The states in which the requests are waiting for a robots.txt.
+_WITHOUT_FILE = (State.IN_LINE, State.FETCHING)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -242,9 +246,10 @@ class Gate:
         return seconds < 0 or seconds < self._throttle.interval(policy.origin)
 
     def _on_room(self, origin: Origin) -> bool:
-        """Wake an origin because there is room for its fetch, if it still has requests."""
+        """Wake an origin because there is room for its fetch, if it still needs one."""
         queued_origin = self.origins.get(origin)
-        if queued_origin is None:
+        # A fetch for the middleware or a spider may have ended while the origin was in line.
+        if queued_origin is None or queued_origin.state is not State.IN_LINE:
             return False
         queued_origin.state = State.READY
         self.wake(origin)
@@ -353,12 +358,21 @@ class Gate:
         if self.waiting_at_close:
             stats.of(self._crawler).inc_value(stats.UNDECIDED, self.waiting_at_close)
 
+    def without_file(self, most: int | None = None) -> Iterator[tuple[Origin | None, int]]:
+        """Yield each origin whose queued requests are waiting for its file, and their number.
+
+        :param most: the maximum number of origins to look at.
+        """
+        for queued_origin in islice(self.origins.values(), most):
+            if queued_origin.state in _WITHOUT_FILE:
+                yield queued_origin.origin, queued_origin.size
+
     def paced(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a turn, and their number."""
         for origin in self._throttle.sites:
             queued_origin = self.origins.get(origin)
             # A paced origin is PACED, or READY for a moment after it is woken.
-            if queued_origin is None or queued_origin.state in (State.FETCHING, State.IN_LINE):
+            if queued_origin is None or queued_origin.state in _WITHOUT_FILE:
                 continue
             if queued_origin.size and self._throttle.interval(origin):
                 yield origin, queued_origin.size
@@ -367,16 +381,8 @@ class Gate:
         """Set `waiting_at_close` when the crawl begins to close. Later calls have no effect."""
         if self.waiting_at_close is not None:
             return
-        ready = State.READY  # a local variable is faster, and there may be very many origins
-        self.waiting_at_close = sum(
-            [queued.size for queued in self.origins.values() if queued.state is not ready]
-        )
-        # A response may have just woken a paced origin, so it is READY, but still has to wait.
-        for origin in self._throttle.sites:
-            queued_origin = self.origins.get(origin)
-            is_ready = queued_origin is not None and queued_origin.state is ready
-            if queued_origin and is_ready and self._throttle.interval(origin):
-                self.waiting_at_close += queued_origin.size
+        self.waiting_at_close = sum(size for _, size in self.without_file())
+        self.waiting_at_close += sum(size for _, size in self.paced())
 
 
 def _unpark_all(parts: list[Part]) -> None:

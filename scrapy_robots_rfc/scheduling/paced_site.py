@@ -95,7 +95,7 @@ class PacedSite:
         self.fetched = policy.fetched
         # robots.txt was a request to the site, too, so the interval also applies after it.
         self.turns.last = max(self.turns.last, policy.fetched)
-        if policy.outcome is Outcome.UNREACHABLE:
+        if policy.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
             # The refresh failed, so nothing is known about the interval. Keep the old one for pages
             # that are still in flight, since no others are sent.
             return

@@ -185,7 +185,12 @@ class Throttle:
         return seconds
 
     def take(self, request: Request, origin: Origin) -> bool:
-        """Take a site's turn for a request, or return False if it has not come."""
+        """Take a site's turn for a request, or return False if it has not come.
+
+        The queue calls this when it hands out the request, and `admit` calls it again after the
+        request was judged. If the interval has become longer in the meantime, or the URL has
+        changed, the request loses the turn that it took first.
+        """
         site = self.sites.get(origin)
         if site is not None and self._has_turn(request, site):
             return True

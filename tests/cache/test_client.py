@@ -430,7 +430,7 @@ class Slow(Runtime):
         self.timers.append(Timer(function))
         return self.timers[-1]
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
+    def spawn(self, coroutine: Coroutine[Any, Any, object]) -> Cancellable:
         end: Waiter[None] = Waiter()
         self.tasks.append(end)
 

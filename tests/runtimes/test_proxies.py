@@ -14,7 +14,7 @@ from scrapy import Request
 from scrapy_robots_rfc import Reason
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching.parsed import MIN_FRESH
-from tests.support.crawling import Serial, crawl, records
+from tests.support.crawling import SETTINGS, Serial, crawl, records
 from tests.support.proxies import Proxy, dead
 from tests.support.running import HANDLERS, PROXY_HANDLERS, in_every_runtime
 from tests.support.site import HANG, Reply, Site, failing, robots
@@ -175,6 +175,31 @@ async def test_only_a_proxy_leads_there(
     result = await crawl(requests, {**NEVER, **handler}, spider=Serial)
     pages = [f"{host}{target}" for target in ("/1", "/a", "/x")]
     assert result.verdicts(*pages) == [outcome, 200, "rule"]
+
+
+class ByProxy:
+    """A downloader middleware that sends requests without a proxy through one."""
+
+    url = ""
+
+    def process_request(self, request: Request) -> None:
+        request.meta.setdefault("proxy", self.url)
+
+
+@every_handler
+@in_every_runtime
+async def test_failing_proxy_of_a_later_middleware(
+    site: Site, live: Proxy, handler: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the proxy of a later middleware fails, only requests without their own are dropped."""
+    requests = [Request(site.url("/1"))]
+    requests += [by(site.url(target), f"http://{live.netloc}") for target in ("/a", "/x")]
+    with Proxy(REFUSES) as bad:
+        monkeypatch.setattr(ByProxy, "url", f"http://{bad.netloc}")
+        middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], ByProxy: 200}
+        settings = {**handler, "DOWNLOADER_MIDDLEWARES": middlewares}
+        result = await crawl(requests, settings, spider=Serial)
+    assert result.verdicts(*requests) == ["unreachable", 200, "rule"]
 
 
 @every_handler

@@ -6,9 +6,11 @@ the store take time, and workers may die. The package decides the turns.
 
 from __future__ import annotations
 
+import datetime
 import heapq
 import types
 from collections import Counter
+from dataclasses import replace
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,9 +18,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
+from scrapy_robots_rfc.core.agents import NO_AGENT
+from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.paced_site import Turns
+from scrapy_robots_rfc.policy.pacing import pace_of_number
+from scrapy_robots_rfc.scheduling.paced_site import PacedSite, Turns
 from scrapy_robots_rfc.scheduling.shared import EXTEND_EVERY, TURN_TIMEOUT, SharedTurns
+from tests.support.entries import policy
 from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -97,11 +103,11 @@ class Worker(Runtime):
         """Call a function later, unless the worker dies."""
         return self.world.later(delay, lambda: function() if self.alive else None)
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Cancellable:
+    def spawn(self, coroutine: Coroutine[Any, Any, object]) -> Cancellable:
         self._go_on(coroutine)
         return Timer(lambda: None)
 
-    def _go_on(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _go_on(self, coroutine: Coroutine[Any, Any, object]) -> None:
         try:
             pause = coroutine.send(None)
         except StopIteration:
@@ -393,3 +399,13 @@ def test_request_waits_an_interval_from_the_last_answer() -> None:
     turns.answered("a", 5, 103.0)  # its end changes nothing
     assert turns.wait(5, 105.0) == 0
     assert Turns().wait(1e9, 0.0) == 0
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNREACHABLE, Outcome.LOCAL])
+def test_interval_after_a_failed_refresh(outcome: Outcome) -> None:
+    """If the refresh of a robots.txt fails, the interval of the last file still applies."""
+    pace = pace_of_number(10.0)
+    assert pace is not None
+    site = PacedSite(SITE, Turns(), paces={pace: NO_AGENT})
+    site.update(replace(policy("failed", outcome=outcome), fetched=1.0))
+    assert site.interval(datetime.time()) == 10
