@@ -35,26 +35,29 @@ _BROWSER_WORDS = frozenset(
     mozilla applewebkit khtml gecko like version mobile compatible u n i wv rv sm en de fr es us
     en-us en-gb build tablet touch screen large wireless vr beta alpha lite mini mobi store gui
 
-    chrome chromium headlesschrome crios crmo chromeframe chr0me safari webclip edg edge edga edgios
-    firefox fxios focus iceweasel icecat waterfox palemoon seamonkey basilisk cyberfox camino galeon
-    epiphany konqueror midori falkon qupzilla otter opera opr opt opx omi presto coast msie iemobile
-    trident sv slcc infopath gtb bri fbsmtwb netscape omniweb maxthon sleipnir vivaldi yowser brave
-    adg aol aolbuild avast avg bingsapphire bingweb cmac honorlock likewise metasr opios se
-    thunderbird whale duckduckgo ddg ecosia puffin quark silk odin odd atom abb awp owb hawk goanna
-    minefield ucturbo ucmini ucweb uc qq tbs covc liebaofast sogoumse flyflow nabar bdapp sp-engine
-    phx uws acheetahi aphone up.browser netfront dolfin mms mmp smm-mms opn-b bropp sa yaapp_android
-    yasearchapp yandexsearch yandexsearchwebview webomni gsa cronet qtwebengine electron obsidian
-    webview twitter for language gzip gfe instagram micromessenger barcelona snapchat line nettype
-    webp speedmode untrusted wvga fban fbav fbbv fbcr fbdv fbid fblc fbmd fbop fbrv fbsn fbss fbsv
+    chrome chromium headlesschrome crios crmo chromeframe chr0me safari webclip edg edge edga
+    edgios firefox fxios focus iceweasel icecat waterfox palemoon seamonkey basilisk cyberfox
+    camino galeon epiphany konqueror midori falkon qupzilla otter opera opr opt opx omi presto
+    coast msie iemobile trident sv slcc infopath gtb bri fbsmtwb netscape omniweb maxthon
+    sleipnir vivaldi yowser brave adg aol aolbuild avast avg bingsapphire bingweb cmac honorlock
+    likewise metasr opios se thunderbird whale duckduckgo ddg ecosia puffin quark silk odin odd
+    atom abb awp owb hawk goanna minefield ucturbo ucmini ucweb uc qq tbs covc liebaofast
+    sogoumse flyflow nabar bdapp sp-engine phx uws acheetahi aphone up.browser netfront dolfin
+    mms mmp smm-mms opn-b bropp sa yaapp_android 360se linkedinapp jssdk bytelocale
+    webappmanager yasearchapp yandexsearch yandexsearchwebview webomni gsa cronet qtwebengine
+    electron obsidian webview twitter for language gzip gfe instagram micromessenger barcelona
+    snapchat line nettype webp speedmode untrusted wvga fban fbav fbbv fbcr fbdv fbid fblc fbmd
+    fbop fbrv fbsn fbss fbsv
 
-    windows win wow macintosh macos mac macbookpro intel ppc x os cpu arm armv linux android dalvik
-    iphone ipad ipod darwin cfnetwork cros ubuntu lucid jaunty fedora debian suse slackware centos
-    freebsd openbsd cyanogenmod kaios nt mb tizen webos bada brew symbian symbianos series nexus
-    pixel kindle pocketbook xiaomi vivo oppo huawei samsung lg lge sony nokia htc zte lenovo toshiba
-    hisense thomson amazonwebappplatform cordova-amazon-fireos aquos-as tesla playstation ps
-    nintendo nf nx xbox steamdeck scee nuanti nuantimeta ce-html fvc fw crkey vizio smartcast
-    conjure vidaa lativu tivoos netrangemmh signon sraf zeasn espial antgalio brightsign dunehd
-    viera bro ctc mbbms model vendor system release engine sw-version profile configuration
+    windows win wow macintosh macos mac macbookpro intel ppc x os cpu arm armv linux android
+    dalvik iphone ipad ipod darwin cfnetwork cros ubuntu hardy intrepid jaunty karmic lucid
+    maverick gutsy mint mandriva fedora debian suse slackware centos freebsd openbsd cyanogenmod
+    kaios nt mb tizen webos bada brew symbian symbianos series nexus pixel kindle pocketbook
+    xiaomi vivo oppo huawei samsung lg lge sony nokia htc zte lenovo toshiba hisense thomson
+    amazonwebappplatform cordova-amazon-fireos aquos-as tesla playstation ps nintendo nf nx xbox
+    steamdeck scee nuanti nuantimeta ce-html fvc fw crkey vizio smartcast conjure vidaa lativu
+    tivoos netrangemmh signon sraf zeasn espial antgalio brightsign dunehd viera bro ctc mbbms
+    model vendor system release engine sw-version profile configuration
     """.split()  # noqa: SIM905 -- so many words are easier to read as text than as a list
 )
 
@@ -140,7 +143,8 @@ def _words_of(text: str) -> list[str]:
 def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
     """Parse a word, or return `None` if it is not a name or if browsers send it.
 
-    :param is_own_name: True if any word with a version names the crawler here.
+    :param is_own_name: True if a word with a version names the crawler here, and also a word that
+        starts with a digit, such as `80legs`.
     """
     name, _, version = word.partition("/")
     product = _Product(name, version, _has_crawler_word(name) is not None)
@@ -150,7 +154,9 @@ def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
         return None
     # A name may only start with a digit if it is clearly a crawler's, such as `360Spider`.
     looks_like_name = product.is_crawler or not (name[0].isdigit() or _is_browser(name))
-    return product if looks_like_name or (is_own_name and version) else None
+    has_digits_first = name[0].isdigit() and name.lstrip("0123456789")[:1].isalpha()
+    is_named = is_own_name and (version or has_digits_first)
+    return product if looks_like_name or is_named else None
 
 
 def _is_sent_by_browsers(name: str) -> bool:

@@ -48,6 +48,8 @@ _STATE_IN_USE = 1
 _APPLICATION_ID = 0x524F424F
 _FORMAT = 1
 
+_MAX_INTEGER = 2**63 - 1
+
 # Requests leave in the order of the index. `place` counts up, and is negative for classes that hand
 # out the last request first.
 _CREATE = f"""
@@ -159,8 +161,6 @@ class RequestFile:
         self._crawler_ref = ref(crawler)  # so that a crawl that failed to start can be collected
         self.folder: Path = folder
         self._path = folder / FILE
-        #: Whether a request couldn't be written or removed at some time.
-        self.has_failed: bool = False
         self._is_unusable = False
         self._unrestored: Counter[str] = Counter()
         try:
@@ -265,14 +265,16 @@ class RequestFile:
         except Exception as error:  # the values may raise anything
             raise ValueError(f"{type(error).__name__}: {error}") from error
         place = self._last_place + 1
-        row = (-place if is_lifo else place, *key.row(), -request.priority, is_start, pickled)
+        place_in_file = -place if is_lifo else place
+        # Higher priorities come first. `~` reverses the order of all 64-bit numbers.
+        priority = min(max(~request.priority, -_MAX_INTEGER - 1), _MAX_INTEGER)
+        row = (place_in_file, *key.row(), priority, is_start, pickled)
         try:
             self._connection.execute(_PUSH, row)
-        except (OverflowError, sqlite3.DataError) as error:  # too large for a column
+        except sqlite3.DataError as error:  # too large for SQLite
             raise ValueError(str(error)) from error
         except sqlite3.Error as error:
             if _code_of(error) in _DISK_ERRORS:
-                self.has_failed = True
                 self._log_once(_WAITING, error)
             else:
                 self._end_crawl(error)
@@ -316,7 +318,7 @@ class RequestFile:
 
     def _end_crawl(self, error: sqlite3.Error) -> None:
         """End the crawl, because requests cannot be removed, or the file is damaged."""
-        self.has_failed = self._is_unusable = True
+        self._is_unusable = True
         if self._log_once(_CLOSING, error):
             assert self._crawler.engine is not None
             Runtime().spawn(self._crawler.engine.close_spider_async(reason="jobdir_error"))
@@ -424,9 +426,16 @@ def _refuse_other_queues(folder: Path) -> None:
             for path in folder.rglob("*")
         )
     if is_foreign:
-        text = "The requests in JOBDIR %s were stored by another queue. To finish that crawl, set"
+        text = f"The requests in JOBDIR {folder.parent} were stored by another queue"
+        if not state:
+            text = (
+                f"{text}, whose process was killed, so Scrapy cannot read them either. Use another"
+            )
+            raise JobDirError(f"{text} JOBDIR")
         hint = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS})"
-        raise JobDirError(f"{text % folder.parent} {hint}. Otherwise, use another JOBDIR")
+        raise JobDirError(
+            f"{text}. To finish that crawl, set {hint}. Otherwise, use another JOBDIR"
+        )
 
 
 _SCRAPYS = '"scrapy.pqueues.DownloaderAwarePriorityQueue"'

@@ -287,12 +287,14 @@ class OriginPriorityQueue:
         self._gate.count_waiting()
         if self._file is None:
             return {}
-        if self._file.has_failed:
-            self._store_from_memory()
+        self._store_from_memory()
         return self._file.close()
 
     def _store_from_memory(self) -> None:
-        """Store requests that are in memory because the disk was full. Count the lost ones."""
+        """Store requests that are in memory because the disk was full. Count the lost ones.
+
+        Those that can't be pickled are lost as well.
+        """
         lost = 0
         for queued_origin in list(self._gate.origins.values()):
             for part in list(queued_origin.parts.values()):

@@ -14,9 +14,9 @@ from pytest_twisted import ensureDeferred
 from scrapy import Request, squeues
 
 from scrapy_robots_rfc import OriginPriorityQueue
-from tests.support.crawling import Pages, crawl, records
+from tests.support.crawling import Pages, close_when, crawl, records
 from tests.support.disk_queues import crawler, drained, pages, queue, stored, urls
-from tests.support.site import Reply
+from tests.support.site import HANG, Reply
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -64,16 +64,14 @@ def test_hosts_that_differ_by_a_dot(tmp_path: Path) -> None:
 
 
 def test_priorities_of_64_bits(tmp_path: Path) -> None:
-    """Priorities of 64 bits are kept. A larger one is refused, so Scrapy keeps it in memory."""
-    found = queue(tmp_path)
-    for priority in (0, LARGEST, -LARGEST, 5):
-        found.push(Request(f"http://a.example/{priority}", priority=priority))
-    for priority in (LARGEST + 2, -LARGEST - 1, 10**100):
-        with pytest.raises(ValueError, match="too large"):
-            found.push(Request("http://a.example/", priority=priority))
-    found = queue(tmp_path, found.close())
-    expected = [f"http://a.example/{priority}" for priority in (LARGEST, 5, 0, -LARGEST)]
-    assert drained(found) == expected
+    """Priorities of 64 bits are kept. Larger ones are stored, too, next to the largest."""
+    ordered = (LARGEST + 2, LARGEST - 1, 5, 0, -LARGEST, -LARGEST - 1)
+    for number, priorities in enumerate((ordered, (10**100, 0, -(10**100)))):
+        found = queue(tmp_path / str(number))
+        for priority in sorted(priorities, key=abs):
+            found.push(Request(f"http://a.example/{priority}", priority=priority))
+        found = queue(tmp_path / str(number), found.close())
+        assert drained(found) == [f"http://a.example/{priority}" for priority in priorities]
 
 
 class Unpicklable:
@@ -84,18 +82,28 @@ class Unpicklable:
 
 
 @ensureDeferred
-async def test_values_that_cannot_be_stored(site: Site, tmp_path: Path) -> None:
-    """Requests that cannot be stored stay in memory, and are sent."""
+async def test_values_that_cannot_be_stored(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests that cannot be stored stay in memory, and are sent. If the spider closes first, the
+    log says how many were lost.
+    """
     values: list[Any] = [lambda: None, Unpicklable(), site, 1]
     requests = [
         Request(site.url(f"/{number}"), cb_kwargs={"value": value})
         for number, value in enumerate(values)
     ]
-    requests.append(Request(site.url("/urgent"), priority=LARGEST + 2))
-    result = await crawl(requests, {"JOBDIR": str(tmp_path)})
-    assert list(result.outcomes.values()) == [200] * 5
-    assert result.stats["scheduler/unserializable"] == 4
+    result = await crawl(requests, {"JOBDIR": str(tmp_path / "1")})
+    assert list(result.outcomes.values()) == [200] * 4
+    assert result.stats["scheduler/unserializable"] == 3
     assert result.stats["scheduler/dequeued/disk"] == 1
+    assert not records(caplog, logging.ERROR)
+    site.replies["/robots.txt"] = HANG
+    stop = close_when(lambda crawler: crawler.stats.get_value("scheduler/enqueued") == 4)
+    await crawl(requests, {"JOBDIR": str(tmp_path / "2")}, prepare=stop)
+    assert records(caplog, logging.ERROR) == [
+        "Lost requests that could not be written to JOBDIR: 3"
+    ]
 
 
 SCHEMES = ("http://h.example/", "https://h.example/", "http://h.example:81/", "ftp://h.example/")
