@@ -14,7 +14,6 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import pytest
 from pytest_twisted import ensureDeferred
 from redis import Redis
 
@@ -31,16 +30,11 @@ REDIS = block("docs/plugins.md", "python", "scrapy_redis")
 SCRAPYD = block("docs/plugins.md", "python", "sqlite:")
 
 
-@pytest.fixture
-def recipe(redis_server: RedisServer) -> dict[str, Any]:
-    """The recipe for scrapy-redis, with an empty server."""
-    Redis.from_url(redis_server.url).flushall()
-    return settings(REDIS.replace("redis://127.0.0.1:6379/0", redis_server.url))
-
-
 @ensureDeferred
-async def test_scrapy_redis(recipe: dict[str, Any]) -> None:
+async def test_scrapy_redis(redis_server: RedisServer) -> None:
     """A second crawl with the same server requests no robots.txt that the first one stored."""
+    Redis.from_url(redis_server.url).flushall()
+    recipe = settings(REDIS.replace("redis://127.0.0.1:6379/0", redis_server.url))
     with ruled() as site:
         pages = [site.url("/open"), site.url("/private")]
         for _ in range(2):

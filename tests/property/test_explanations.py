@@ -15,13 +15,10 @@ from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from tests.support.plain_matcher import deciding_rule
 from tests.support.strategies import (
-    RuleText,
     any_bodies,
     bodies,
-    body_for,
     body_of,
     groups,
-    rules,
     targets,
     token_lists,
 )
@@ -83,12 +80,15 @@ def rules_for(groups: _Groups, names: Iterable[str]) -> tuple[str, list[Rule]] |
 )
 @settings(max_examples=200)
 def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> None:
-    """The verdict and the rule follow from the lines, the first time and later."""
+    """The verdict and the rule follow from the lines, the first time and later, and the explanation
+    names the same rule.
+    """
     body = body.decode("utf-8", "ignore").encode(
         "utf-8"
     )  # so that the value of a record equals the pattern
     robots = RobotsTxt.parse(body)
     found = rules_for(groups_by_the_rfc(lines_of(robots)), tokens)
+    rule = None
     if found is None:
         expected = Decision(True, Reason.NO_GROUP)
     else:
@@ -97,11 +97,15 @@ def test_verdict_of_the_records(body: bytes, target: str, tokens: list[str]) -> 
         expected = Decision(allowed, Reason.RULE if rule else Reason.NO_RULE, rule, found[0])
     for _ in range(3):
         assert robots.decide("https://e.example" + target, tokens) == expected
+    matches = explain(robots, "https://e.example" + target, tokens).matches
+    assert matches[:1] == ((rule,) if rule else ())
 
 
 @given(body=any_bodies, tokens=token_lists)
 def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
-    """The groups, and the groups that apply, follow from the lines, for any bytes."""
+    """The groups, and the groups that apply, follow from the lines, for any bytes. The deciding
+    rule is in a group that applies.
+    """
     robots = RobotsTxt.parse(body)
     groups = groups_by_the_rfc(lines_of(robots))
     assert [list(group.rules) for group in groups_of(robots)] == [rules for _, rules in groups]
@@ -109,6 +113,10 @@ def test_groups_of_the_records(body: bytes, tokens: list[str]) -> None:
     assert (found is None) is (applying.token is None)
     rules = [rule for group in applying.groups for rule in group.rules]
     assert rules == ([] if found is None else found[1])
+    for target in ["/", "/a", "/index/b?a=b", "/%E9"] * 2:
+        decision = robots.decide("https://e.example" + target, tokens)
+        assert (decision.reason is Reason.NO_GROUP) is (found is None)
+        assert decision.rule is None or decision.rule in rules
 
 
 _KEYS = ("crawl-delay", "x-agent")
@@ -146,25 +154,3 @@ def test_records_of_the_group(body: bytes, tokens: list[str]) -> None:
     values = [value for key, value, _ in expected if key == "crawl-delay"]
     delays = [delay for delay in map(parse_delay, values) if delay is not None]
     assert robots.crawl_delay(tokens) == max(delays, default=None)
-
-
-@given(body=any_bodies, tokens=token_lists)
-def test_every_rule_can_decide(body: bytes, tokens: list[str]) -> None:
-    """The deciding rule is in a group that applies, for any bytes."""
-    robots = RobotsTxt.parse(body)
-    applying = explain(robots, "/", tokens)
-    rules = [rule for group in applying.groups for rule in group.rules]
-    for target in ["/", "/a", "/index/b?a=b", "/%E9"] * 2:
-        decision = robots.decide("https://e.example" + target, tokens)
-        assert (decision.reason is Reason.NO_GROUP) is (applying.token is None)
-        assert decision.rule is None or decision.rule in rules
-
-
-@given(found=st.lists(rules, max_size=12), target=targets)
-def test_first_match_decides(found: list[RuleText], target: str) -> None:
-    """The explanation and the decision name the same rule."""
-    robots = RobotsTxt.parse(body_for(found))
-    decision = robots.decide(target, [])
-    matches = explain(robots, target, []).matches
-    if decision.reason is not Reason.ROBOTS_TXT:
-        assert decision.rule == (matches[0] if matches else None)

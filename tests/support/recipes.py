@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import Crawler
 
-from scrapy_robots_rfc.errors import RobotsDisallowed
-from tests.support.crawling import ASYNCIO_REACTOR, Crawl, Pages
+from tests.support.crawling import ASYNCIO_REACTOR, Crawl, Pages, short
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
@@ -52,10 +51,5 @@ async def crawl_by(
 
 def verdicts(crawl: Crawl) -> dict[str, str]:
     """Return `fetched` or the reason, by the last part of each URL."""
-    return {url.rpartition("/")[2]: _verdict(outcome) for url, outcome in crawl.outcomes.items()}
-
-
-def _verdict(outcome: int | BaseException) -> str:
-    if isinstance(outcome, RobotsDisallowed):
-        return outcome.decision.reason.value
-    return "fetched" if outcome == 200 else repr(outcome)
+    outcomes = {url.rpartition("/")[2]: short(found) for url, found in crawl.outcomes.items()}
+    return {name: "fetched" if found == 200 else found for name, found in outcomes.items()}
