@@ -22,7 +22,7 @@ from tests.support.crawling import crawl
 from tests.support.documents import block
 from tests.support.site import HANG, PAGE, Asked, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, gaps
-from tests.support.workers import MODES, Worker, fleet
+from tests.support.workers import REACTORS, Worker, fleet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,9 +61,12 @@ def test_one_fetch_and_one_interval(settings: dict[str, Any]) -> None:
         ]
         paced = stack.enter_context(Site({"/robots.txt": PACED}))
         urls = [site.url(path) for site in sites for path in ("/page", "/private")]
-        slow = [[paced.url(f"/{mode}/{number}") for number in range(3)] for mode in MODES]
+        slow = [[paced.url(f"/{mode}/{number}") for number in range(3)] for mode in REACTORS]
         results = together(
-            [Worker(mode, urls + pages, settings) for mode, pages in zip(MODES, slow, strict=True)]
+            [
+                Worker(mode, urls + pages, settings)
+                for mode, pages in zip(REACTORS, slow, strict=True)
+            ]
         )
         assert [site.fetches for site in sites] == [1] * 8
         for number, url in enumerate(urls):

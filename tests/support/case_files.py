@@ -72,7 +72,6 @@ class Case:
 
     @property
     def octets(self) -> bytes:
-        """The file as bytes."""
         if self.encoding == "hex":
             return bytes.fromhex(self.text)
         return self.text.encode(self.encoding)

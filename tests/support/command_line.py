@@ -311,7 +311,6 @@ class Done:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the output."""
         return self.out.splitlines()
 
 

@@ -43,7 +43,6 @@ class Output:
 
     @property
     def last_line(self) -> str:
-        """The last line of the output."""
         return self.stdout.splitlines()[-1]
 
 

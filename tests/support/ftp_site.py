@@ -109,9 +109,27 @@ def _serve(listening: socket.socket, talk: Callable[[socket.socket], None]) -> N
 
 
 @contextlib.contextmanager
-def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
-    """Serve bytes that are not FTP: `first` once, `again` repeatedly. Yield the address."""
+def _talking(talk: Callable[[socket.socket], None], others: list[socket.socket]) -> Iterator[str]:
+    """Talk to clients, and yield the address.
+
+    :param others: sockets that are closed at the end, too.
+    """
     listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=_serve, args=(listening, talk), daemon=True)
+    thread.start()
+    try:
+        yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        for each in (listening, *others):  # accept() and recv() end
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        thread.join(5)
+
+
+def talker(first: bytes, again: bytes = b"") -> contextlib.AbstractContextManager[str]:
+    """Serve bytes that are not FTP: `first` once, `again` repeatedly."""
+    # The client cannot close its end, because the reactor waits for the end of the context.
     accepted: list[socket.socket] = []
 
     def talk(connection: socket.socket) -> None:
@@ -122,30 +140,19 @@ def talker(first: bytes, again: bytes = b"") -> Iterator[str]:
         while connection.recv(1000):
             pass
 
-    thread = threading.Thread(target=_serve, args=(listening, talk), daemon=True)
-    thread.start()
-    try:
-        yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        # The client cannot close its end, because the reactor waits for this function.
-        for each in (listening, *accepted):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        listening.close()
-        thread.join()
+    return _talking(talk, accepted)
 
 
-@contextlib.contextmanager
 def scripted(
     replies: Mapping[str, bytes], sent: bytes = b"", *, reset: bool = False
-) -> Iterator[str]:
-    """Serve one file by FTP in passive mode, to one client at a time; yield the address.
+) -> contextlib.AbstractContextManager[str]:
+    """Serve one file by FTP in passive mode, to one client at a time.
 
     :param replies: unusual replies by command; to ``RETR`` after the data connection has ended.
     :param sent: the bytes that are sent through the data connection.
     :param reset: whether the data connection ends with a reset.
     """
-    listening, passive = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    passive = socket.create_server(("127.0.0.1", 0))
     # With a small buffer, little of a file is sent before the client reads.
     passive.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     high, low = divmod(passive.getsockname()[1], 256)
@@ -168,13 +175,4 @@ def scripted(
                     send()
                 connection.sendall(replies[command] + b"\r\n")
 
-    thread = threading.Thread(target=_serve, args=(listening, talk), daemon=True)
-    thread.start()
-    try:
-        yield f"ftp://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        for each in (listening, passive):  # accept() ends
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-        thread.join(5)
+    return _talking(talk, [passive])

@@ -47,7 +47,6 @@ class Gateway(Served):
 
     @property
     def url(self) -> str:
-        """The address of the service."""
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
     @property
@@ -56,7 +55,6 @@ class Gateway(Served):
         return [asked["url"] for asked in self.asked]
 
     def page(self, url: str) -> tuple[int, str]:
-        """Return the status and body of a page."""
         return self.pages.get(url, (200, "<p>page"))
 
     def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:

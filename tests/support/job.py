@@ -72,9 +72,9 @@ def main(folder: str, url: str, pages: str) -> None:
         write(os.waitpid(child, 0)[1])
 
 
-def write(number: int) -> None:
+def write(line: object) -> None:
     """Write a line at once."""
-    sys.stdout.write(f"{number}\n")
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 

@@ -14,6 +14,7 @@ from scrapy import Request, squeues
 
 from scrapy_robots_rfc import OriginPriorityQueue
 from tests.support.disk_queues import crawler
+from tests.support.job import write
 
 #: The classes for requests, and for start requests.
 KINDS: dict[str, tuple[type[Any], type[Any] | None]] = {
@@ -30,12 +31,6 @@ def opened(folder: Path, kind: str) -> OriginPriorityQueue:
     """Open the queue in a folder."""
     queue_class, start_class = KINDS[kind]
     return OriginPriorityQueue(crawler(), queue_class, str(folder), start_queue_cls=start_class)
-
-
-def write(line: str) -> None:
-    """Write a line at once."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def main(path: Path, seed: str) -> None:

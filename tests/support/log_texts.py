@@ -62,7 +62,6 @@ class _Module:
                 yield from self._with_level(node.args[1], node.args[0], self._module)
 
     def _logged(self, call: ast.Call, scope: ast.AST) -> list[tuple[str, set[str]]]:
-        """Return the texts that a call may log."""
         owner, _, method = ast.unparse(call.func).rpartition(".")
         if call.args and ast.unparse(call.args[0]) == SUMMARY:
             return []

@@ -37,7 +37,6 @@ class Proxy:
 
     @property
     def netloc(self) -> str:
-        """Host and port."""
         return f"127.0.0.1:{self._server.getsockname()[1]}"
 
     def _serve(self) -> None:

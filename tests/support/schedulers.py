@@ -21,7 +21,6 @@ class Own(BaseScheduler):
         return bool(self.queue)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Queue a request that is not a duplicate."""
         if not request.dont_filter and request.url in self.seen:
             return False
         self.seen.add(request.url)

@@ -132,13 +132,11 @@ class Site(Served):
 
     @property
     def port(self) -> int:
-        """The port."""
         port: int = self.server.server_address[1]
         return port
 
     @property
     def netloc(self) -> str:
-        """Host and port."""
         return f"127.0.0.1:{self.port}"
 
     def url(self, target: str = "/", host: str = "127.0.0.1") -> str:

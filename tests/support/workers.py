@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-#: The runtimes: two reactors, and none.
-MODES = ("asyncio", "select", "none")
-
 #: Maximum seconds of a crawl.
 TIMEOUT = 100
 
@@ -35,7 +32,7 @@ TIMEOUT = 100
 class Worker:
     """A process. It crawls after `start`.
 
-    :param mode: the runtime, one of `MODES`.
+    :param mode: the runtime, one of `REACTORS`.
     :param hold: see `main`.
     """
 
@@ -53,7 +50,6 @@ class Worker:
         )
 
     def ready(self) -> None:
-        """Wait until the process can start its crawl."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line == "ready\n", self.process.communicate()
@@ -88,6 +84,7 @@ def fleet(*workers: Worker) -> Iterator[None]:
             worker.process.communicate()
 
 
+#: The runtimes: two reactors, and none.
 REACTORS = {
     "asyncio": ASYNCIO_REACTOR,
     "select": "twisted.internet.selectreactor.SelectReactor",
