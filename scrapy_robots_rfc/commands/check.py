@@ -99,10 +99,8 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
             "ROBOTS_USE", settings["ROBOTS_USE"] or [] if uses is None else uses, "cmdline"
         )
     our_settings = prepared(settings)
-    for label, hint in unknown_labels(uses or ()):
-        console.complain(
-            f"unknown label --use {label}, so only sites that mention it can disallow it; {hint}"
-        )
+    for label, hint in unknown_labels((our_settings.use or ()) if uses is None else uses):
+        console.complain(f"unknown use {label!r}, so it also declares all known ones; {hint}")
     agents = agents_of(opts, our_settings, settings)
     requested = {
         (url, agent): Origin.of(url, our_settings.schemes) for url in urls for agent in agents

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
 
-#: Known label -> its synonyms. Other labels are also accepted, but we log a warning if a crawl
-#: declares one.
+#: Known label -> its synonyms. Other labels are also accepted; see `parse_uses`.
 LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "train-ai": ("ai-train",),  # draft-ietf-aipref-vocab-08
     "search": (),  # draft-ietf-aipref-vocab-08
@@ -63,6 +62,8 @@ _STRICTNESS = {None: 0, True: 1, False: 2}
 def parse_uses(value: object) -> tuple[str, ...] | None:
     """Parse a user-supplied value into lowercase labels, replacing synonyms and nicknames.
 
+    An unknown label may be misspelled, which must not allow more, so it declares all known labels.
+
     :param value: a list or a comma-separated string of labels.
     :returns: the labels, or `None` if the value is `None`.
     :raises TypeError: if the value has any other type.
@@ -73,8 +74,9 @@ def parse_uses(value: object) -> tuple[str, ...] | None:
     kinds = (list, tuple, set, frozenset)
     if not isinstance(labels, kinds) or not all(isinstance(label, str) for label in labels):
         raise TypeError(value)
-    named = (label.strip().lower().replace("_", "-") for label in labels if label.strip())
-    return tuple(dict.fromkeys(LABEL_MEANT.get(label, label) for label in named))
+    named = (re.sub(r"[\s_]+", "-", label.strip().lower()) for label in labels if label.strip())
+    meant = dict.fromkeys(LABEL_MEANT.get(label, label) for label in named)
+    return tuple(meant if meant.keys() <= LABELS.keys() else meant | dict.fromkeys(LABELS))
 
 
 class Preference(NamedTuple):

@@ -96,9 +96,6 @@ _TDMREP_META: dict[str, Any] = {
 # Maps the first word of a preference's source to its name in stat keys. All others are headers.
 _SOURCES = {"meta": "meta", TDMREP: "tdmrep"}
 _ACCEPTED = "a list or a comma-separated string of labels"
-_UNKNOWN_IN_META = (
-    "requests with this label in meta are dropped if the site disallows any known use"
-)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -136,27 +133,21 @@ class RfcUseMiddleware:
         self._warned = False
         # Request -> the robots.txt that applied when the request was sent, and its preferences.
         self._sent: WeakKeyDictionary[Request, tuple[OriginPolicy, _ByLabel]] = WeakKeyDictionary()
-        uses = self._uses_of_crawl()
-        self._known = {*LABELS, *uses}
         self._warned_of: set[str] = set()
-        self._warn_of_unknown(uses, "only sites that use the same label can disallow it")
+        self._warn_of_unknown(self._uses_of_crawl())
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Create the middleware."""
         return cls(crawler)
 
-    def _warn_of_unknown(self, uses: tuple[str, ...], effect: str) -> None:
-        """Warn once about each unknown label. It may be misspelled, so no site would disallow it.
-
-        :param effect: what follows for the crawl.
-        """
+    def _warn_of_unknown(self, uses: tuple[str, ...]) -> None:
+        """Warn once about each unknown label."""
         for label, hint in unknown_labels(use for use in uses if use not in self._warned_of):
             self._warned_of.add(label)
             logger.warning(
-                "The declared use %r is not a known label, so %s; %s",
+                "The declared use %r is not a known label, so it also declares all known ones; %s",
                 label,
-                effect,
                 hint,
                 extra={"spider": self._crawler.spider},
             )
@@ -242,9 +233,7 @@ class RfcUseMiddleware:
             raise AgentError(f"{DECLARED_KEY} is {value!r}, but it must be {_ACCEPTED}") from None
         if uses is None:
             return self._uses_of_crawl()
-        if not self._known.issuperset(uses):  # a misspelled label must not allow more
-            self._warn_of_unknown(uses, _UNKNOWN_IN_META)
-            uses = tuple(dict.fromkeys((*uses, *LABELS)))
+        self._warn_of_unknown(uses)
         return uses
 
     def _uses_of_crawl(self) -> tuple[str, ...]:

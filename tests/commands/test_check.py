@@ -440,15 +440,16 @@ def test_http_cache_is_not_used(tmp_path: Path) -> None:
         assert (done.code, done.err, site.targets) == (1, "", ["/robots.txt"])
 
 
-def test_unknown_use(robots: Callable[..., Done], given: str) -> None:
-    """An unknown label in --use has a warning with a similar known one. Repeated --use add up."""
-    uses = ("--use", "search,ai-train", "--use", "trian-ai")
+@pytest.mark.parametrize(
+    "uses",
+    [("--use", "search,ai-train", "--use", "trian-ai"), ("-s", "ROBOTS_USE=search,noai,trian-ai")],
+)
+def test_unknown_use(robots: Callable[..., Done], given: str, uses: tuple[str, ...]) -> None:
+    """An unknown use also declares all known ones, and a warning names a similar one."""
     done = robots("check", SITE, *uses, "--robots", given, "--json")
-    assert json.loads(done.out)["declared"] == ["search", "train-ai", "trian-ai"]
-    warning = (
-        "unknown label --use trian-ai, so only sites that mention it can disallow it;"
-        " did you mean train-ai?"
-    )
+    declared = json.loads(done.out)["declared"]
+    assert {*declared} == {"search", "train-ai", "trian-ai", "ai-use", "ai-input", "tdm"}
+    warning = "unknown use 'trian-ai', so it also declares all known ones; did you mean train-ai?"
     assert done.err == f"scrapy robots check: {warning}\n"
 
 

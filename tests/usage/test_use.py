@@ -348,28 +348,17 @@ async def test_not_obeying(site: Site) -> None:
     assert [*(await crawl([site.url("/closed")], off)).outcomes.values()] == [200]
 
 
-@ensureDeferred
-async def test_unknown_label_is_warned_of(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A warning names an unknown label and a similar known one."""
-    assert await outcomes(site, "/closed", use=["trian-ai"]) == [200]
-    warning = (
-        "The declared use 'trian-ai' is not a known label, so only sites that use the same label"
-        " can disallow it; did you mean train-ai?"
-    )
-    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert warnings.count(warning) == 1
-
-
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("noai, train_ai, AI-Training", ["train-ai"]),
         (["indexing", "RAG", "text-and-data-mining"], ["search", "ai-input", "tdm"]),
-        ("genai,bots", ["genai", "bots"]),
+        ("train ai", ["train-ai"]),
+        ("ai,search", ["ai", "search", "train-ai", "ai-use", "ai-input", "tdm"]),
     ],
 )
 def test_nicknames_of_labels(typed: Any, meant: list[str]) -> None:
-    """A name that users type for a use declares that use, unless sites use it as a label."""
+    """A name that users type for a use declares that use. An unknown name declares all uses."""
     assert [*(parse_uses(typed) or ())] == meant
 
 
@@ -406,27 +395,28 @@ async def test_attribute_that_is_not_a_list(site: Site) -> None:
         await crawl([site.url("/open")], {"ROBOTS_USE": []}, spider=Wrong)
 
 
+@pytest.mark.parametrize(
+    ("setting", "meta"), [("trian-ai", None), ("trian-ai", "trian-ai"), ([], "trian-ai")]
+)
 @ensureDeferred
-async def test_unknown_label_in_meta(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A request that declares an unknown label declares all known ones, too. One line warns of it.
-
-    A label of the crawl is known.
-    """
-    declared = {"/closed": "trian-ai", "/closed/1": "trian-ai", "/closed/2": "genai"}
+async def test_unknown_label(
+    site: Site, caplog: pytest.LogCaptureFixture, setting: Any, meta: Any
+) -> None:
+    """An unknown label declares all known ones, too. One warning names it and a similar one."""
     requests = [
-        Request(site.url(path), meta={"robots_declared_use": use}) for path, use in declared.items()
+        Request(site.url(path), meta={"robots_declared_use": meta})
+        for path in ("/closed", "/closed/1")
     ]
-    result = await crawl(requests, {"ROBOTS_USE": ["genai"]})
-    closed, second, known = result.outcomes.values()
-    assert isinstance(closed, RobotsDisallowed)
-    assert closed.why.startswith("robots.txt line 3: refuses train-ai (")
-    assert isinstance(second, RobotsDisallowed)
-    assert known == 200
+    result = await crawl(requests, {"ROBOTS_USE": setting})
+    for dropped in result.outcomes.values():
+        assert isinstance(dropped, RobotsDisallowed)
+        assert dropped.why.startswith("robots.txt line 3: refuses train-ai (")
     warning = (
-        "The declared use 'trian-ai' is not a known label, so requests with this label in meta are"
-        " dropped if the site disallows any known use; did you mean train-ai?"
+        "The declared use 'trian-ai' is not a known label, so it also declares all known ones;"
+        " did you mean train-ai?"
     )
-    assert caplog.messages.count(warning) == 1
+    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert warnings.count(warning) == 1
 
 
 @ensureDeferred
