@@ -141,17 +141,6 @@ async def test_file_that_may_not_be_stored(site: Site) -> None:
     assert result.verdicts() == ["unreachable"]
 
 
-@ensureDeferred
-async def test_job_without_a_store(site: Site, tmp_path: Path) -> None:
-    """ROBOTS_CACHE has priority over JOBDIR."""
-    file = tmp_path / "robots.sqlite"
-    settings = {"JOBDIR": str(tmp_path), "ROBOTS_CACHE": "memory:"}
-    for _ in range(2):
-        await crawl([site.url("/x")], settings)
-    assert site.fetches == 2
-    assert not file.exists()
-
-
 @pytest.mark.reactor
 @ensureDeferred
 async def test_backoff_is_shared(site: Site) -> None:

@@ -228,22 +228,6 @@ async def test_waiting_for_its_turn_is_no_timeout(paced: Site) -> None:
     assert min(gaps(paced)) >= interval
 
 
-@ensureDeferred
-async def test_refresh_while_pages_are_queued(paced: Site) -> None:
-    """A refreshed file continues to pace the pages that are queued."""
-    paced.replies["/robots.txt"] = robots(
-        f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /private\n"
-    )
-    private = Request(paced.url("/private"), meta={"download_slot": "another"})
-    following = [private, *map(Request, urls(paced, 6)[1:])]
-    settings = {"ROBOTS_CACHE_MAX_AGE": DELAY / 2}
-    await crawl(urls(paced, 1), settings, spider=Following, following=following)
-    assert len(paced.pages) == 6
-    assert paced.fetches >= 2
-    assert paced.targets[-1] != "/robots.txt"
-    assert min(gaps(paced)) >= DELAY
-
-
 def sleep(seconds: float) -> Deferred[None]:
     """Return a Deferred that fires after some seconds."""
     return deferLater(cast("Any", importlib.import_module("twisted.internet.reactor")), seconds)

@@ -16,7 +16,7 @@ from scrapy import Request, squeues
 from scrapy_robots_rfc import OriginPriorityQueue
 from tests.support.crawling import Pages, close_when, crawl, records
 from tests.support.disk_queues import crawler, drained, pages, queue, stored, urls
-from tests.support.site import HANG, Reply
+from tests.support.site import HANG
 
 if TYPE_CHECKING:
     from tests.support.site import Site
@@ -185,37 +185,3 @@ async def test_renamed_callback(
     assert second.startswith(
         "Lost more requests in the same way: 4 (ValueError: Method 'later' not found in"
     )
-
-
-PAGES = 150
-#: A file that has to be fetched again every second.
-SHORT_LIVED = Reply(
-    body=b"User-agent: *\nDisallow: /x\n", headers=(("Cache-Control", "max-age=1"),)
-)
-
-
-class Tree(Pages):
-    """Requests two further pages for each page, with two priorities."""
-
-    def parse(self, response: Any, **_: Any) -> Any:
-        super().parse(response)
-        number = int(response.url.rpartition("/")[2])
-        for child in (2 * number + 1, 2 * number + 2):
-            if child < PAGES:
-                yield Request(response.urljoin(f"/{child}"), self.parse, priority=child % 2)
-
-
-@ensureDeferred
-async def test_file_that_expires_while_requests_wait(site: Site, tmp_path: Path) -> None:
-    """All pages come from disk, each once, while the robots.txt is fetched again and again."""
-    site.replies["/robots.txt"] = SHORT_LIVED
-    settings = {
-        "JOBDIR": str(tmp_path),
-        "ROBOTS_CACHE_MIN_AGE": 0,
-        "DOWNLOAD_DELAY": 0.02,
-    }
-    result = await crawl([site.url("/0")], settings, spider=Tree)
-    assert result.outcomes == {site.url(f"/{number}"): 200 for number in range(PAGES)}
-    assert sorted(site.pages) == sorted(f"/{number}" for number in range(PAGES))
-    assert site.fetches > 2
-    assert result.stats["scheduler/dequeued/disk"] == PAGES
