@@ -125,6 +125,7 @@ class Runtime:
         return deferred
 
     async def _in_next_iteration(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Run a coroutine, but not before the next reactor iteration, like a task of asyncio."""
         try:
             await self.sleep(0)
             await coroutine

@@ -209,6 +209,7 @@ def _archive(value: Value) -> str:
 
 
 def _dict(value: Value) -> Mapping[Any, Any]:
+    """Read a dict, or a JSON object from the command line. An empty string is an empty dict."""
     items = json.loads(value or "{}") if isinstance(value, str) else value
     if not isinstance(items, Mapping):
         raise TypeError(value)

@@ -235,6 +235,7 @@ class CacheClient:
         return True
 
     def _renew_all(self) -> None:
+        """Renew this crawl's leases, now and every `RENEW_INTERVAL` seconds."""
         self._renewal = self._runtime.call_later(RENEW_INTERVAL, self._renew_all)
         for origin in list(self._locked):
             self._runtime.spawn(self._take_lease(origin))

@@ -65,7 +65,10 @@ class _Table(OrderedDict[_Key, tuple[_T, int]]):
         self._weight = 0
 
     def put(self, key: _Key, value: _T, weight: int) -> Iterator[tuple[_Key, _T]]:
-        """Set a value, and yield everything that has to be dropped to make room for it."""
+        """Set a value, and yield everything that has to be dropped to make room for it.
+
+        Callers must use up the iterator, because this only runs as far as it is used.
+        """
         self.drop(key)  # so that it is added at the end, and its old weight is subtracted
         self[key] = value, weight
         self._weight += weight
@@ -129,7 +132,7 @@ class MemoryCache:
 
     def entry(self, origin: Origin) -> CacheEntry | None:
         """Return an origin's entry, or `None` if there is none."""
-        if self.get(origin) is None:
+        if self.get(origin) is None:  # otherwise it is in `_parsed` now
             return None
         (_, entry), _ = self._parsed[origin]
         return _unpack(entry) if isinstance(entry, bytes) else entry

@@ -110,10 +110,11 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
     for first, name in enumerate(names):
         if first < at or name != key.text:
             continue
-        # The groups end at the first user-agent line after a rule that is for other crawlers only.
+        # The section ends where a group starts whose first line names another crawler.
         at = first + 1
         while at < len(agents) and (names[at] == name or not _starts_group(file, agents, at)):
             at += 1
+        # Go back to the start of the group, which may be a line for another crawler.
         first_line = first
         while not _starts_group(file, agents, first_line):
             first_line -= 1

@@ -104,7 +104,7 @@ def _products_in_text(text: str) -> Iterator[_Product]:
     """Yield the products in the text outside comments.
 
     Like the value of a user-agent line, a name of several words, such as `Foo Reader`, is
-    represented by its first word.
+    represented by its first word. Only the first word of the text may be an unusual name.
     """
     is_in_name = False
     for word in _words_of(text):

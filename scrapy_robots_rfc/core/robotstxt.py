@@ -171,7 +171,10 @@ class RobotsTxt:
         return self.content.data.lstrip()[:1] == b"<" and not self._agents
 
     def contains_any(self, record_keys: Iterable[str]) -> bool:
-        """Return whether the file contains any of the keys. This is faster than parsing groups."""
+        """Return whether any of the keys is anywhere in the file, even if only in a comment.
+
+        This is a quick check that avoids parsing groups in most cases.
+        """
         lower = self.content.data.lower()
         return any(key.encode("ascii") in lower for key in record_keys)
 
@@ -237,7 +240,7 @@ class RobotsTxt:
         values = [record.value for record in records if record.value]
         return tuple(
             text
-            if to_octets(text) == value
+            if to_octets(text) == value  # it is valid UTF-8
             else "".join(c if c.isascii() else f"%{ord(c):02X}" for c in value)
             for value, text in zip(values, map(as_text, values), strict=True)
         )

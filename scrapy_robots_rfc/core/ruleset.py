@@ -297,13 +297,18 @@ def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
         literal = _rarest(text, counts, groups) if is_shared else max(text.split("*"), key=len)
         groups.setdefault(literal, []).append(pattern)
     for literal, group in groups.items():
-        single = by_literal.get(literal)
+        single = by_literal.get(literal)  # a rule whose needle is the literal of others
         by_literal[literal] = "\n".join([single, *group] if single else group)
     return by_literal
 
 
 def _rarest(text: str, counts: Mapping[str, int], groups: Mapping[str, Sequence[str]]) -> str:
-    """Return the start or end of the rarest run in a pattern, whichever fewer rules share."""
+    """Return the start or end of the rarest run in a pattern, whichever fewer rules share.
+
+    :param text: the pattern, as returned by `_without_special`.
+    :param counts: run -> the number of times that it occurs in all patterns.
+    :param groups: literal -> the patterns that have it so far.
+    """
     rarest_run = min(text.split("*"), key=counts.__getitem__)
     start, end = rarest_run[:_MAX_SIZE], rarest_run[-_MAX_SIZE:]
     return end if len(groups.get(end, ())) < len(groups.get(start, ())) else start

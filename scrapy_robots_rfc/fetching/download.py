@@ -195,7 +195,7 @@ class Downloader:
         response = None
         self._adapt_handler(urlparse_cached(request).scheme)
         self._under_way.add(exchange)
-        if self._wrapper is None:
+        if self._wrapper is None:  # from now on, `_signal` handles the signals of our requests
             self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
             self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
         # Let Scrapy download one more request, so that this one doesn't take the place of a page.
@@ -236,7 +236,10 @@ class Downloader:
                 )
 
     def _adapt_handler(self, scheme: str) -> None:
-        """Adapt the download handler for a scheme before its first robots.txt request."""
+        """Let the handler for a scheme stop at our size limit, if it can't do so by itself (FTP).
+
+        This is done before the first robots.txt request.
+        """
         path = self._adapters.pop(scheme, None)
         if path is not None:
             handler = _scrapy.handler_of(self._crawler, scheme)
@@ -306,7 +309,7 @@ class Downloader:
         return results
 
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
-        """Handle a request, or its retry, that was added to its downloader slot's queue."""
+        """Reset the exchange, because a request or its retry was added to its slot's queue."""
         exchange.fetch.request = request
         exchange.codings = ()
         exchange.received = 0
@@ -315,6 +318,7 @@ class Downloader:
         exchange.is_in_slot = True
 
     def _headers_received(self, exchange: _Exchange, headers: Headers, **_: object) -> None:
+        """Keep the codings, because `_bytes_received` stops a coded body later than a plain one."""
         exchange.codings = headers.getlist(b"Content-Encoding")
 
     def _bytes_received(self, exchange: _Exchange, data: bytes, **_: object) -> bool:

@@ -83,7 +83,10 @@ class ParsedRobots:
         return delay
 
     def pace(self, agent: Agent) -> Pace | None:
-        """Return the pace requested by the file or the parser's Crawl-delay. Never raises."""
+        """Return the pace requested by the file or the parser's Crawl-delay. Never raises.
+
+        The first call sets `unpaced`, so that callers needn't ask again if there are no records.
+        """
         if self.robots is None or self.has_crawl_delay:
             try:
                 return pace_of_number(self.crawl_delay(agent))
@@ -113,6 +116,7 @@ MIN_FRESH = 1.0
 
 
 def _name(agent: Agent) -> str:
+    """Return the name to pass to a third-party parser."""
     return agent.tokens[0] if agent.tokens else agent.identification
 
 

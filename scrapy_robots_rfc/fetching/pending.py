@@ -96,7 +96,10 @@ class PendingFetch:
         return await waiter
 
     def can_use(self, copy: CacheEntry) -> bool:
-        """Return whether a copy applies to the fetch's route."""
+        """Return whether a copy applies to the fetch's route.
+
+        A copy that isn't for all routes is a failure of requests without a route.
+        """
         return self.route is None or copy.for_all_routes
 
     def changes(self, outcome: Outcome) -> bool:
@@ -105,7 +108,7 @@ class PendingFetch:
         return before is None or before.outcome is not outcome
 
     def interrupt(self, error: Exception) -> None:
-        """Cancel the current attempt."""
+        """Cancel the current attempt, so that `run_exchange` returns the given error."""
         self.interruption = error
         if self.task is not None:
             self.task.cancel()

@@ -190,7 +190,8 @@ class RobotsService:
     def cached(self, origin: Origin, request: Request | None = None) -> OriginPolicy | None:
         """Return an origin's policy if it is fresh, or `None` if robots.txt has to be fetched.
 
-        :param request: the request to judge, because its route may have failed.
+        :param request: the request to judge, because its route may have failed, or `None` for any
+            request without a route.
         """
         if self._sources:  # most crawls have none
             policy = self.policy_without_fetch(origin)
@@ -340,7 +341,7 @@ class RobotsService:
             fetch.validity_before = failure.validity
         is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and is_fresh and fetch.can_use(copy):
-            # This route failed after the file was fetched by another one.
+            # For example, the fetch that the request joined first (see `fetch_for`) has cached it.
             return self.memory.get(origin), False
         if self.store is None:
             return None, True
@@ -446,7 +447,10 @@ class RobotsService:
     async def _conclude(
         self, fetch: PendingFetch, fetched: Fetched
     ) -> tuple[OriginPolicy, Access, tuple[float, ...]]:
-        """Return the new policy, the result of the attempt, and the delays before any retries."""
+        """Report an attempt, and cache and store its result unless it is followed by a retry.
+
+        :returns: the new policy, the result of the attempt, and the delays before any retries.
+        """
         access = fetched.access
         entry = self._entry_after(fetch, fetched)
         policy = await self._files.read(fetch.origin, entry)

@@ -221,6 +221,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             await self.throttle.wait_for_turn(request, policy.origin)
         except RobotsUndecided as error:
             return self._return_or_fail(request, error)
+        # The file may have expired, or been fetched again, during the wait.
         newest: OriginPolicy | None = self.service.memory.get(policy.origin)
         if newest is not None and newest.for_all_routes:
             policy = newest

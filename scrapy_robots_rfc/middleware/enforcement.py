@@ -50,7 +50,7 @@ class Enforcement:
         crawler.signals.connect(self._attempted, signals.robots_attempted)
 
     def _attempted(self, policy: OriginPolicy, access: Access | None, **_: object) -> None:
-        """Keep the exception if the crawl itself failed."""
+        """If the crawl itself failed, keep its exception as the cause of those in `drop`."""
         if isinstance(access, Local) and access.error is not None:
             self._errors[str(policy.origin)] = access.error
 

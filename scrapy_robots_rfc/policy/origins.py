@@ -141,7 +141,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """Return the origin that `str` was called with. This is faster than `of`."""
+        """Parse the result of `str(origin)`. This is faster than `of`, but checks nothing."""
         scheme, _, authority = text.partition("://")
         host, separator, port = authority.rpartition(":")
         if separator and not authority.endswith("]"):

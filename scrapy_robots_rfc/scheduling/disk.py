@@ -186,7 +186,7 @@ class RequestFile:
     # Opening and closing.
 
     def _lock_and_count(self) -> dict[PartKey, int]:
-        """Lock the file, check that it is ours, and count its requests."""
+        """Lock the file, check that it is ours or create its table, and count its requests."""
         run = self._connection.execute
         run("PRAGMA synchronous = OFF")
         run("PRAGMA secure_delete = OFF")  # else a large request would need a large journal
@@ -382,7 +382,7 @@ def open_requests(crawler: Crawler) -> None:
     for setting in ("SCHEDULER_DISK_QUEUE", "SCHEDULER_START_DISK_QUEUE"):
         path = crawler.settings[setting]
         if path:
-            is_lifo(load_object(path), setting)
+            is_lifo(load_object(path), setting)  # only for its error
     request_file(crawler, Path(folder, FOLDER))
 
 
@@ -391,7 +391,7 @@ def request_file(crawler: Crawler, folder: Path) -> RequestFile:
     opened = _OPEN.get(crawler)
     if opened is None or opened.folder != folder:
         for other, file in list(_OPEN.items()):
-            if file.folder == folder and has_ended(other):  # it failed to start
+            if file.folder == folder and has_ended(other):  # its start failed, so it is open
                 file.close()
         opened = _OPEN[crawler] = RequestFile(crawler, folder)
     return opened
@@ -419,7 +419,7 @@ def _refuse_other_queues(folder: Path) -> None:
     is_foreign = bool(state) and isinstance(state, (dict, list))
     if not is_foreign and not (folder / FILE).exists():
         # A process that was killed leaves files without a state, or beside the state of its start.
-        # After an orderly stop, Scrapy 2.15 may leave an empty last-in queue (four bytes).
+        # After an orderly stop, Scrapy 2.15 may leave an empty LIFO queue, a file of four bytes.
         empty = 4 if state is not None else -1
         is_foreign = any(
             path.is_file() and path.stat().st_size > empty and not path.name.startswith(_OUR_FILES)

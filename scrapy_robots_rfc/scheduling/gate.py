@@ -165,6 +165,7 @@ class Gate:
         return self._queued(Origin.of_text(stored_origin) if scheme in self._schemes else None)
 
     def _queued(self, origin: Origin | None) -> QueuedOrigin:
+        """Return the entry in `origins`, and create it if necessary."""
         queued_origin = self.origins.get(origin)
         if queued_origin is None:
             queued_origin = self.origins[origin] = QueuedOrigin(origin)
@@ -228,7 +229,10 @@ class Gate:
     def _policy_for(
         self, queued_origin: QueuedOrigin, request: Request, service: RobotsService
     ) -> OriginPolicy | None:
-        """Return the policy of the last fetch or of a request's route, or `None` to fetch it."""
+        """Return the policy for a request, or `None` if its robots.txt has to be fetched.
+
+        The policy of the last fetch may be used even if it is stale (see `QueuedOrigin.fetched`).
+        """
         assert queued_origin.origin is not None
         if queued_origin.fetched is not None:
             policy, route = queued_origin.fetched
@@ -241,12 +245,15 @@ class Gate:
         return service.cached(queued_origin.origin, request)
 
     def is_usable(self, policy: OriginPolicy) -> bool:
-        """Return whether a policy isn't too old for a request that was handed out with it."""
-        seconds = self._clock() - policy.fresh_until - MAX_STALE
-        return seconds < 0 or seconds < self._throttle.interval(policy.origin)
+        """Return whether a policy isn't too old for a request that was handed out with it.
+
+        It may be stale for `MAX_STALE`, and for the interval that the request may have waited.
+        """
+        excess = self._clock() - policy.fresh_until - MAX_STALE
+        return excess < 0 or excess < self._throttle.interval(policy.origin)
 
     def _on_room(self, origin: Origin) -> bool:
-        """Wake an origin because there is room for its fetch, if it still needs one."""
+        """Wake an origin because there is room for its fetch. Return False if it needs none."""
         queued_origin = self.origins.get(origin)
         # A fetch for the middleware or a spider may have ended while the origin was in line.
         if queued_origin is None or queued_origin.state is not State.IN_LINE:
@@ -256,7 +263,7 @@ class Gate:
         return True
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin) -> None:
-        """Record that a request is leaving the scheduler, and take its site's turn."""
+        """Record the policy that a request leaves the scheduler with, and take its site's turn."""
         origin = queued_origin.origin
         if origin is None or self._service is None:
             return
@@ -288,7 +295,7 @@ class Gate:
         if origin is not None and not queued_origin.parts:
             self.origins.pop(origin, None)
             if self._service is not None:
-                self._service.pending.pass_on(origin)
+                self._service.pending.pass_on(origin)  # it no longer needs room for a fetch
 
     # Parking and waking.
 
@@ -332,7 +339,7 @@ class Gate:
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
-        self.tick()  # count its requests before they become READY
+        self.tick()  # if the crawl is closing, count its requests before they become READY
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
             # The state may even be IN_LINE, if the fetch was for a request outside the scheduler.
@@ -392,14 +399,17 @@ def _unpark_all(parts: list[Part]) -> None:
 
 
 def skip_filter(request: Request) -> None:
-    """Set `dont_filter`, because the scheduler's dupefilter has already seen the request."""
+    """Set `dont_filter`, because the scheduler's dupefilter has already seen the request.
+
+    A mark in the meta tells `restore_filter` that the user didn't set it.
+    """
     if not request.dont_filter:
         request.dont_filter = True
         request.meta[RETURNED] = True
 
 
 def restore_filter(request: Request) -> None:
-    """Undo `skip_filter`. The scheduler may have stored the request in the meantime."""
+    """Undo `skip_filter`, also on a copy of the request that the scheduler has stored."""
     if request.meta.pop(RETURNED, False):
         request.dont_filter = False
 

@@ -63,11 +63,13 @@ class Turns:
     def block_until(self, until: float) -> None:
         """Make all workers wait after a request without a turn, such as a robots.txt request.
 
+        This does nothing for a single crawl, for which `PacedSite.update` sets `last`.
+
         :param until: when the interval after that request ends.
         """
 
     def close(self) -> None:
-        """Release the turns, because this crawl won't send any more requests."""
+        """Release any shared turns, because this crawl won't send any more requests."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -90,7 +92,7 @@ class PacedSite:
 
     def update(self, policy: OriginPolicy) -> None:
         """Replace the paces with the ones in a new robots.txt."""
-        if policy.fetched <= self.fetched:  # it isn't new
+        if policy.fetched <= self.fetched:  # `note` calls this for each request, so it may be known
             return
         self.fetched = policy.fetched
         # robots.txt was a request to the site, too, so the interval also applies after it.

@@ -154,14 +154,14 @@ class OriginPriorityQueue:
     def _restore_parts(self, file: RequestFile) -> None:
         """Create the parts of requests that an earlier process left."""
         was_enabled = gc.isenabled()
-        gc.disable()  # it would check the first parts many times, which takes as long as the rest
+        gc.disable()  # it would scan all parts again and again, and so double the time
         try:
             for key, count in file.counts.items():
                 self._new_part(key, self._gate.queued_origin_of(key.origin)).add_to_size(count)
         finally:
             if was_enabled:
                 gc.enable()
-        file.counts = {}
+        file.counts = {}  # not needed any longer
 
     # Removing requests.
 
@@ -271,7 +271,7 @@ class OriginPriorityQueue:
     # Closing.
 
     def take_all(self) -> list[Request]:
-        """Remove and return all requests when the crawl closes."""
+        """Remove and return all requests of a queue in memory, because the crawl is closing."""
         self._gate.count_waiting()  # before they are removed
         taken = []
         for queued_origin in self._gate.origins.values():
@@ -298,6 +298,7 @@ class OriginPriorityQueue:
         lost = 0
         for queued_origin in list(self._gate.origins.values()):
             for part in list(queued_origin.parts.values()):
+                # `take_all` empties the other queue, so its further parts yield nothing.
                 for request in [] if part.owner is self else part.owner.take_all():
                     try:
                         self.push(request)
@@ -309,7 +310,9 @@ class OriginPriorityQueue:
 
 
 def _stored_origin(request: Request, origin: Origin | None) -> str:
-    """Return the origin of a request's URL, even if robots.txt doesn't apply to it now.
+    """Return the origin to store with a request, even if robots.txt doesn't apply to it now.
+
+    The crawl may be resumed with other settings, for which robots.txt does apply.
 
     :param origin: the origin if robots.txt applies to it.
     :returns: an empty string for exempt requests and URLs without an origin.

@@ -95,7 +95,7 @@ class _Parking:
             request: Request | None = super().next_request()  # type: ignore[misc]
             if request is None:
                 return None
-            restore_filter(request)
+            restore_filter(request)  # if it is a copy of one that `_return` put back
             # This may create an entry for the origin. It is forgotten below, unless it gets parked.
             queued_origin = self._gate.queued_origin(request, urlparse_cached(request))
             # Requests of the same origin that are already parked come first.

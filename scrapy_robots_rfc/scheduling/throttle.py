@@ -167,9 +167,10 @@ class Throttle:
     # Turns.
 
     def due(self, origin: Origin) -> float | None:
-        """Return the seconds until an origin's turn comes.
+        """Return the seconds until an origin's turn comes, or 0 if it has come.
 
         `None` means that it depends on a response or another worker. Then `on_turn` is called.
+        If the result isn't 0, a request counts as waiting from now on.
         """
         site = self.sites.get(origin)
         if site is None:
@@ -209,7 +210,10 @@ class Throttle:
         return True
 
     def _has_turn(self, request: Request, site: PacedSite) -> bool:
-        """Return whether a request has a site's turn and the interval has not become longer."""
+        """Return whether a request has a site's turn and may still use it.
+
+        It may not if the interval has become longer since then, and hasn't passed yet.
+        """
         if self._turns.get(request) is not site:
             return False
         return site.turns.last + self.interval(site.origin) <= self.clock()
@@ -249,7 +253,7 @@ class Throttle:
         while not self.take(request, origin):
             if _scrapy.is_closing(self._crawler):
                 raise RobotsUndecided("the spider closed before the request could be sent")
-            waiter: Waiter[None] = Waiter()
+            waiter: Waiter[None] = Waiter()  # resolved by `_wake_crawl`
             self.waiting[waiter] = origin
             try:
                 await waiter
@@ -271,7 +275,7 @@ class Throttle:
             self._wake_site(site.origin)
 
     def _reached_downloader(self, request: Request) -> None:
-        """Give a request a turn if its site's interval was unknown when it was sent."""
+        """Note that a request will be sent. Give it a turn if the interval was unknown before."""
         origin = self._origin_of(urlparse_cached(request))
         site = None if origin is None else self.sites.get(origin)
         if site is None:
@@ -317,7 +321,10 @@ class Throttle:
     # Waking.
 
     def wake_in(self, seconds: float) -> None:
-        """Wake the crawl after the given number of seconds, or earlier."""
+        """Wake the crawl after the given number of seconds, or earlier.
+
+        One timer serves all callers. It is set for the earliest time, and the others call again.
+        """
         time = self.clock() + seconds
         if time < self._wake_at:
             if self._timer is not None:
@@ -344,7 +351,7 @@ class Throttle:
             self._wake_crawl()
 
     def close(self) -> None:
-        """Release all turns, because no more requests will be sent."""
+        """End all turns as if answered, because their requests may have been sent."""
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._turns):
