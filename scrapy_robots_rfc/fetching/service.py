@@ -267,9 +267,9 @@ class RobotsService:
             policy = await fetch.result()
             if policy is None or fetch.route == route:
                 return policy
-            is_route_failure = policy is self._failed_routes.get((origin, fetch.route))
-            is_direct_failure = not policy.for_all_routes  # it got no answer without a proxy
-            if not is_route_failure and not is_direct_failure:
+            route_failed = policy is self._failed_routes.get((origin, fetch.route))
+            direct_failed = not policy.for_all_routes  # it got no answer without a proxy
+            if not route_failed and not direct_failed:
                 return policy
 
     async def close(self) -> None:
@@ -318,7 +318,7 @@ class RobotsService:
             await self._sleep(fetch, delays[0])  # the other delays are only logged
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
-        """Sleep so that another fetch can start, then wait until there is room again."""
+        """Give the fetch's room to others while it sleeps, then wait until there is room again."""
         self.pending.leave(fetch)
         if seconds:
             await self._runtime.sleep(seconds)

@@ -244,6 +244,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         return self._origin_at(urlparse_cached(request))
 
     def _origin_at(self, url: ParseResult) -> Origin | None:
+        """Return the origin of a parsed URL, which is cached by scheme and authority."""
         return self._origins(url.scheme, url.netloc)
 
     # Called by `fetching/` (see `Crawl` in `service.py`).

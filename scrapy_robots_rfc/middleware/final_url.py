@@ -94,7 +94,7 @@ class FinalUrls:
         origin = Origin.of(url, self._settings.schemes)
         if origin is None:
             if url.partition(":")[0].lower() in self._settings.schemes:
-                self._drop(request, url, "no valid authority", None)
+                self._drop_unknown(request, url, "no valid authority", None)
             return response  # robots.txt doesn't apply to its scheme, or this is a dry run
         # The URLs may only differ in ways that don't matter to robots.txt, such as the fragment.
         same_origin = origin == Origin.of(judged, self._settings.schemes)
@@ -117,12 +117,12 @@ class FinalUrls:
             self._count(stats.UNDECIDED)
             raise undecided_error(origin)
         if policy is None:
-            self._drop(request, response.url, f"not known after {FETCH_TIME:g} s", origin)
+            self._drop_unknown(request, response.url, f"not known after {FETCH_TIME:g} s", origin)
         elif policy.exempt is None:  # pages of exempt sites are always allowed
             decision, why = policy.verdict(response.url, agent, self._settings)
             if why is not None:
                 decision = decision._replace(origin=str(origin))
-                self._refuse(request, response.url, decision, why, policy)
+                self._drop(request, response.url, decision, why, policy)
         return response  # allowed, or this is a dry run
 
     async def _fetch(self, origin: Origin, request: Request) -> OriginPolicy | None:
@@ -153,11 +153,11 @@ class FinalUrls:
             timer.cancel()
             task.cancel()
 
-    def _drop(self, request: Request, url: str, cause: str, origin: Origin | None) -> None:
+    def _drop_unknown(self, request: Request, url: str, cause: str, origin: Origin | None) -> None:
         """Drop a page because we couldn't get the robots.txt for its final URL."""
-        self._refuse(request, url, unreachable(origin), f"{UNREACHABLE}{cause}", None)
+        self._drop(request, url, unreachable(origin), f"{UNREACHABLE}{cause}", None)
 
-    def _refuse(
+    def _drop(
         self,
         request: Request,
         url: str,

@@ -439,6 +439,7 @@ def freshness(lines: HeaderLines, now: float) -> Freshness:
 
 
 def _first(lines: HeaderLines, name: bytes) -> bytes:
+    """Return the first line of a header, or empty bytes if it is missing."""
     return next(iter(lines(name)), b"")
 
 

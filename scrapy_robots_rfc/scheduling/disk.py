@@ -398,7 +398,7 @@ def request_file(crawler: Crawler, folder: Path) -> RequestFile:
 
 
 def refuse_our_file(crawler: Crawler) -> None:
-    """Refuse a JOBDIR with requests of this queue in a crawl that uses another queue.
+    """Refuse a JOBDIR with requests of this queue in a crawl whose own queue can't read them.
 
     :raises JobDirError: there are such requests.
     """
@@ -409,7 +409,7 @@ def refuse_our_file(crawler: Crawler) -> None:
 
 
 def _refuse_other_queues(folder: Path) -> None:
-    """Refuse a JOBDIR with requests of Scrapy's own queue.
+    """Refuse a JOBDIR with requests of Scrapy's own queues, because this one can't read them.
 
     :raises JobDirError: there are such requests.
     """

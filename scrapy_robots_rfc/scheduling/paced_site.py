@@ -63,7 +63,7 @@ class Turns:
     def block_until(self, until: float) -> None:
         """Make all workers wait after a request without a turn, such as a robots.txt request.
 
-        This does nothing for a single crawl, for which `PacedSite.update` sets `last`.
+        A crawl with turns of its own doesn't need this, because `PacedSite.update` sets `last`.
 
         :param until: when the interval after that request ends.
         """

@@ -312,7 +312,7 @@ class OriginPriorityQueue:
 def _stored_origin(request: Request, origin: Origin | None) -> str:
     """Return the origin to store with a request, even if robots.txt doesn't apply to it now.
 
-    The crawl may be resumed with other settings, for which robots.txt does apply.
+    It may apply when the crawl is resumed, because the settings may have changed.
 
     :param origin: the origin if robots.txt applies to it.
     :returns: an empty string for exempt requests and URLs without an origin.
