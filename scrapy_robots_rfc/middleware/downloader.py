@@ -225,8 +225,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         newest: OriginPolicy | None = self.service.memory.get(policy.origin)
         if newest is not None and newest.for_all_routes:
             policy = newest
-            if not self.gate.is_usable(policy):
-                return await self._wait_for_file(request, policy.origin)
+        if not self.gate.is_usable(policy):
+            return await self._wait_for_file(request, policy.origin)
         return await _result_of(self._judge(request, policy))
 
     def _return_or_fail(self, request: Request, error: RobotsUndecided) -> Request:
