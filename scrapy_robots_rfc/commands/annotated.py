@@ -60,8 +60,8 @@ def annotated_lines(file: RobotsTxt, record: Mapping[str, Any]) -> list[Annotate
         findings[finding.line].append(finding)
     roles = {line["line"]: "near" for line in record["near"]}
     roles |= {rule["line"]: "lost" for rule in record["lost"]}
-    if record["rule"] is not None:
-        roles[record["rule"]["line"]] = "decides"
+    if record["line"] is not None:
+        roles[record["line"]] = "decides"
     for first, last in record["group_lines"]:
         for number in range(first, last + 1):
             roles.setdefault(number, "applies")

@@ -157,9 +157,12 @@ def _near_text(near: Mapping[str, Any]) -> str:
 
 
 def _cell(record: Mapping[str, Any]) -> str:
-    """Return a verdict and its line for the table."""
-    line = record["rule"] and record["rule"]["line"]
-    return f"{record['verdict']} (line {line})" if line else record["verdict"]
+    """Return a verdict, its line, the page's status and the refused uses for the table."""
+    is_use = record["reason"] == Reason.USE.value
+    refused = [use for use in record["declared"] if is_use and record["use"].get(use) is False]
+    facts = {"line": record["line"], **(record["page"] or {}), "refuses": join_items(refused)}
+    shown = [f"{name} {value}" for name, value in facts.items() if value and name != "url"]
+    return f"{record['verdict']} ({', '.join(shown)})" if shown else f"{record['verdict']}"
 
 
 def _urls(console: Console, opts: Namespace) -> list[str]:
@@ -224,13 +227,13 @@ def _judged(
     record: dict[str, Any] = {
         "url": stripped(url),
         **agent.record,
-        **dict.fromkeys(("verdict", "why", "reason", "rule", "group", "group_why")),
+        **dict.fromkeys(("verdict", "why", "reason", "rule", "line", "group", "group_why")),
         "group_lines": [],
         "lost": [],
         "near": [],
         "use": {},
         "declared": [],
-        "page_read": False,
+        "page": None,
         "robots_txt": None,
     }
     if isinstance(found, Unknown):
@@ -245,7 +248,9 @@ def _judged(
     use = file.preferences(url, tokens)
     declared = next((one for one in (uses, found.use, settings.use) if one is not None), ())
     refusal = find_refusal(declared, use)
+    line = decision.rule and decision.rule.line
     if refused is None and refusal is not None:
+        line = refusal.line
         decision = decision._replace(allowed=False, reason=Reason.USE, rule=None)
         refused = f"{policy.source} {refusal.why}"
     return record | {
@@ -253,6 +258,7 @@ def _judged(
         "why": refused or policy.why(decision),
         "reason": decision.reason.value,
         "rule": None if decision.rule is None else _rule_record(decision.rule),
+        "line": line,
         **_group_record(explanation),
         "lost": [_rule_record(rule) for rule in explanation.matches if rule != decision.rule],
         "near": _near_records(file, explanation, deciding, decision),
@@ -297,7 +303,7 @@ def _show_verdict(record: dict[str, Any], governs: FoundRobots | Unknown, consol
     if isinstance(governs, Unknown) or governs.policy.robots is None:
         return
     # Print the deciding line and the lines around it.
-    decided = 0 if record["rule"] is None else record["rule"]["line"]
+    decided = record["line"] or 0
     for first, last in record["group_lines"]:
         if first <= decided <= last:
             lines = raw_lines(governs.file)
@@ -317,6 +323,8 @@ def _show_reasons(record: dict[str, Any], governs: FoundRobots | Unknown, consol
     word = console.paint(f"{record['verdict']:<12}", STRONG, _VERDICTS[record["verdict"]][1])
     console.print(f"{word} {printable(record['url'])}")
     console.fact("why", record["why"])
+    if record["page"] and record["page"]["status"]:
+        console.fact("page", "{url} (status {status})".format_map(record["page"]))
     if isinstance(governs, Unknown):
         return
     _show_access(governs, console)
@@ -328,7 +336,7 @@ def _show_reasons(record: dict[str, Any], governs: FoundRobots | Unknown, consol
 
 def _show_notes(record: dict[str, Any], governs: FoundRobots, console: Console) -> None:
     """Print what the verdict does not take into account."""
-    if record["declared"] and record["verdict"] == "allowed" and not record["page_read"]:
+    if record["declared"] and record["verdict"] == "allowed" and record["page"] is None:
         console.fact("note", _ONLY_ROBOTS_TXT)
     if record["group"] is not None:
         for each in governs.file.records_for([record["group"]], ["visit-time"]):

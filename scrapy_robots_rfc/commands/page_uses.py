@@ -5,6 +5,7 @@ from typing import Any
 
 from scrapy import Request
 
+from scrapy_robots_rfc import signals
 from scrapy_robots_rfc.commands.agents import NamedAgent
 from scrapy_robots_rfc.commands.common import FoundRobots, Inquirer, Unknown, cause_of, stripped
 from scrapy_robots_rfc.core.decision import Reason
@@ -24,23 +25,46 @@ async def find_with_pages(
     :param requested: each URL and agent, with the URL's origin.
     """
     found = await inquirer.find(list(dict.fromkeys(filter(None, requested.values()))))
-    pages = {key: await _read(inquirer, *key) for key, origin in requested.items() if origin}
+    dropped = list[Request]()
+    inquirer.crawler.signals.connect(
+        lambda request: dropped.append(request),  # noqa: PLW0108 - it selects the argument
+        signals.request_disallowed,
+        weak=False,
+    )
+    pages = {
+        key: await _read(inquirer, *key, dropped) for key, origin in requested.items() if origin
+    }
     return {**found}, pages
 
 
-async def _read(inquirer: Inquirer, url: str, agent: NamedAgent) -> PageFields:
-    """Fetch a page as a crawl does, and return what it changes."""
+async def _read(
+    inquirer: Inquirer, url: str, agent: NamedAgent, dropped: list[Request]
+) -> PageFields:
+    """Fetch a page as a crawl does, and return what it changes.
+
+    :param dropped: a list to which dropped requests are added. The last one may be for the target
+        of a redirect.
+    """
     request = Request(stripped(url), meta={"robotstxt_user_agent": agent.name})
-    meta, refusal = request.meta, PageFields()
+    dropped[:] = [request]
     assert inquirer.crawler.engine is not None
     try:
-        meta = (await inquirer.crawler.engine.download_async(request)).meta
+        response = await inquirer.crawler.engine.download_async(request)
     except RobotsDisallowed as error:
-        is_use = error.decision.reason is Reason.USE
-        why = error.why if is_use else f"redirected to a disallowed page: {error.why}"
-        reason = error.decision.reason.value
-        refusal = {"verdict": "disallowed", "why": why, "reason": reason, "rule": None}
+        last, reason = dropped[-1], error.decision.reason
+        url = stripped(last.url)
+        target = "" if last.url == request.url else f"redirected to {url}; "
+        return {
+            "verdict": "disallowed",
+            "why": f"{target}{error.why}",
+            "reason": reason.value,
+            **dict.fromkeys(("rule", "line")),
+            # Other requests may have a copy of the redirect's uses.
+            "use": last.meta.get(PERMITTED_KEY, {}) if reason is Reason.USE else {},
+            "page": {"url": url, "status": None},
+        }
     except Exception as error:  # noqa: BLE001 - handlers may raise anything
         why = f"the page cannot be read: {cause_of(error, request, inquirer)}"
         return {"verdict": "undecided", "why": why}
-    return {"page_read": True, "use": dict(meta.get(PERMITTED_KEY) or {}), **refusal}
+    page = {"url": stripped(response.url), "status": response.status}
+    return {"page": page, "use": response.meta.get(PERMITTED_KEY, {})}

@@ -81,7 +81,8 @@ def test_uses_of_a_page_without_a_declared_use(site: Site, tmp_path: Path) -> No
     options = ("--page", "-s", "ROBOTS_DRY_RUN=1")
     done = run("check", site.url("/to-signal"), "--json", *options, folder=tmp_path)
     record = json.loads(done.out)
-    assert (record["verdict"], record["declared"], record["page_read"]) == ("allowed", [], True)
+    assert (record["verdict"], record["declared"]) == ("allowed", [])
+    assert record["page"] == {"url": site.url("/signal"), "status": 200}
     assert record["use"] == {"search": True, "train-ai": False, "ai-input": True}
     assert "/.well-known/tdmrep.json" not in site.pages
     done = run("check", site.url("/signal"), "--use", "train-ai", *options, folder=tmp_path)
@@ -91,10 +92,46 @@ def test_uses_of_a_page_without_a_declared_use(site: Site, tmp_path: Path) -> No
 def test_pages_that_cannot_be_read(site: Site, tmp_path: Path) -> None:
     """A page that cannot be read is undecided, and a redirect to a disallowed one disallowed."""
     moved, reset = checked(site.url("/moved"), site.url("/reset"), "--page", folder=tmp_path)
-    why = "redirected to a disallowed page: robots.txt line 3: Disallow: /private"
+    why = f"redirected to {site.url('/private')}; robots.txt line 3: Disallow: /private"
     assert moved == ("disallowed", why)
     assert reset[0] == "undecided"
     assert reset[1].startswith("the page cannot be read: ")
+
+
+def test_a_redirect_to_a_page_that_refuses(site: Site, tmp_path: Path) -> None:
+    """The uses are those of the final page, which is named."""
+    options = ("--page", "--use", "train-ai", "--json")
+    record = json.loads(run("check", site.url("/to-signal"), *options, folder=tmp_path).out)
+    assert record["use"] == {"train-ai": False, "ai-input": True, "search": True}
+    assert record["page"] == {"url": site.url("/signal"), "status": None}
+    source = "header Content-Signal: ai-train=no, ai-input=yes"
+    assert record["why"] == f"redirected to {site.url('/signal')}; refuses train-ai ({source})"
+    record = json.loads(run("check", site.url("/moved"), *options, folder=tmp_path).out)
+    assert (record["reason"], record["use"]) == ("rule", {})
+
+
+def test_the_status_of_a_page(site: Site, tmp_path: Path) -> None:
+    """The status of an allowed page is shown."""
+    site.replies["/paid"] = Reply(402)
+    lines = run("check", site.url("/paid"), "--page", folder=tmp_path).lines
+    assert f"  page       {site.url('/paid')} (status 402)" in lines
+
+
+def test_uses_in_the_table(site: Site, tmp_path: Path) -> None:
+    """The table has the refused uses, and the line if robots.txt refuses them. `check` marks it."""
+    site.replies["/robots.txt"] = robots(
+        "User-agent: a\nContent-Signal: ai-train=no, search=no\nAllow: /\n"
+    )
+    urls = (site.url("/plain"), site.url("/signal"))
+    options = ("--agent", "a", "--agent", "b", "--page", "--use", "train-ai,search")
+    lines = run("check", *urls, *options, folder=tmp_path).lines
+    refused = "disallowed (line 2, refuses train-ai and search)"
+    assert [line.partition("  ")[2].strip() for line in lines[1:]] == [
+        f"{refused}  allowed (status 200)",
+        f"{refused}  disallowed (refuses train-ai)",
+    ]
+    lines = run("check", urls[0], "--agent", "a", "--use", "search", folder=tmp_path).lines
+    assert ">     2  Content-Signal: ai-train=no, search=no" in lines
 
 
 def test_each_agent_gets_its_own_answer(site: Site, tmp_path: Path) -> None:
