@@ -4,7 +4,7 @@ import re
 from datetime import time
 from typing import NamedTuple
 
-_NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+|inf(?:inity|inite)?)"
+_NUMBER = r"(\d+(?:[.,]\d*)?|[.,]\d+)"
 _UNITS = {
     "": 1,
     "ms": 0.001,
@@ -17,10 +17,10 @@ _UNITS = {
 _UNIT = rf"({'|'.join(_UNITS)})s?"
 # Few files contain these records, so the patterns are compiled on first use.
 _FLAGS = re.IGNORECASE | re.ASCII
-# A Crawl-delay: `10`, `2.5 s`, `inf`.
+# A Crawl-delay: `10`, `2.5 s`.
 _DELAY = rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?"
 # A number anywhere in a value: `10` in `about 10`.
-_ANY_NUMBER = r"\d+(?:[.,]\d+)?(?:e\+?\d+)?|\binf(?:inity|inite)?\b"
+_ANY_NUMBER = r"\d+(?:[.,]\d+)?(?:e\+?\d+)?"
 # A Request-rate: `30/1m`, `1/5 0600-0845`.
 _RATE = rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?"
 # A Visit-time, or the end of a Request-rate: `0600-0845`.
@@ -57,13 +57,12 @@ class RequestRate(NamedTuple):
 
 
 def _seconds(number: str, unit: str = "") -> float:
-    # float() accepts `inf`, and returns infinity for numbers that are too large.
-    number = "inf" if number[:1] in "iI" else number.replace(",", ".")
-    return float(number) * _UNITS[unit.lower()]
+    # This is infinite for a number that is too large.
+    return float(number.replace(",", ".")) * _UNITS[unit.lower()]
 
 
 def plain_delay(value: str) -> float | None:
-    """Parse a well-formed Crawl-delay such as ``10``, ``10 min.`` or ``inf``.
+    """Parse a well-formed Crawl-delay such as ``10`` or ``10 min.``.
 
     :returns: the delay in seconds, or `None` if it is negative or malformed.
     """
