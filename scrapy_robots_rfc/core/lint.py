@@ -5,7 +5,10 @@
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from scrapy_robots_rfc.core.explanation import Flag, Line, groups_of, lines_of
 from scrapy_robots_rfc.core.extensions import parse_delay, parse_rate, parse_window, plain_delay
@@ -17,6 +20,8 @@ from scrapy_robots_rfc.core.lint_suggestions import (
     INVISIBLE,
     describe_name,
     has_host_or_quote,
+    has_key,
+    has_space_in_path,
     invisible_start,
     is_regular_expression,
     may_be_regular_expression,
@@ -27,19 +32,20 @@ from scrapy_robots_rfc.core.lint_suggestions import (
     suggest_names,
     suggest_record,
     suggest_rules,
+    suggested_lines,
     without_ends,
 )
 from scrapy_robots_rfc.core.percent import to_octets
 from scrapy_robots_rfc.core.preferences import LABELS, RECORDS, SIGNAL, USAGE, read_records
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.text import pluralize
+from scrapy_robots_rfc.core.text import pluralize, shorten
 
 _PACES = ("crawl-delay", "request-rate", "visit-time")
 _SITEMAPS = ("sitemap", "site-map")
 
 _find_invisible = MARKS[Code.INVISIBLE_CHARACTER].search
 _is_absolute_url = re.compile("https?://[^/?#]", re.IGNORECASE).match
-_has_second_url = re.compile(r"(?<=[^\s,;])[\s,;]++(?:https?://|(?<=\s)/)", re.IGNORECASE).search
+_has_second_url = re.compile(r"(?<=[^\s,;:])[\s,;]++(?:https?://|(?<=\s)/)", re.IGNORECASE).search
 
 # Number of bytes to search for NUL.
 _SEARCHED = 1000
@@ -76,7 +82,27 @@ def lint(robots: RobotsTxt) -> list[Finding]:
         # There are no lines if even the first one is longer than the limit.
         last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
         findings.append(make_finding(Code.FILE_TOO_LONG, last))
-    return sorted(findings, key=lambda finding: finding.line)
+    findings.sort(key=lambda finding: finding.line)
+    return list(_without_doubtful_suggestions(findings, lines))
+
+
+def _without_doubtful_suggestions(
+    findings: Sequence[Finding], lines: Sequence[Line]
+) -> Iterator[Finding]:
+    """Remove suggestions that have findings, or are for a line that contains two records."""
+    suggested = chain.from_iterable(suggested_lines(finding.meant) for finding in findings)
+    file = RobotsTxt("\n".join(["User-agent: *", *dict.fromkeys(suggested)]), max_size=sys.maxsize)
+    # `bot1` is not a token, but each line of a list may have such a name.
+    doubtful = {
+        line.text
+        for line in lines_of(file)
+        if any(each.code is not Flag.INVALID_TOKEN for each in _check_line(line))
+    }
+    for finding in findings:
+        own = suggested_lines(finding.meant)
+        has_two_records = own and has_key(lines[finding.line - 1].value)
+        is_doubtful = has_two_records or not doubtful.isdisjoint(own)
+        yield replace(finding, meant="") if is_doubtful else finding
 
 
 # Checks for individual lines.
@@ -120,7 +146,7 @@ def _check_flag(flag: Flag, line: Line) -> Finding:
     key = spelled_key(line)
     rule = suggest_rules(key, line.value)
     if flag is Flag.SPACE_IN_PATTERN:
-        rule = rule or "`%20` instead of the space"
+        rule = rule or "`%20` instead of the space" * bool(has_space_in_path(line.value))
     start = invisible_start(line.value)
     instead = f", not with the invisible character {start}" if start else ""
     meant = suggest_record(key, line.value)
@@ -131,6 +157,7 @@ def _check_name(line: Line) -> Iterator[Finding]:
     """Report a user-agent line whose value is not a product token."""
     names = names_in_list(line.value)
     effect, meant = describe_name(line.value), suggest_names(line.value)
+    effect += "; the rest of the line is ignored" * bool(has_key(line.value))
     code = Code.SEVERAL_NAMES if len(names) > 1 else Flag.INVALID_TOKEN
     if not names_nobody(line.value):  # otherwise, `check_names` reports it
         yield make_finding(code, line, token=names[0], effect=effect, meant=meant)
@@ -138,9 +165,11 @@ def _check_name(line: Line) -> Iterator[Finding]:
 
 def _check_pattern(line: Line) -> Iterator[Finding]:
     """Check a rule's pattern."""
-    before, comment_sign, _ = line.text[:MAX_LINE].partition("#")
-    if comment_sign and line.value and before[-1] not in BLANKS:  # `Disallow: /a#b`
-        yield make_finding(Code.CUT_BY_COMMENT, line)
+    before, comment_sign, after = line.text[:MAX_LINE].partition("#")
+    # `Disallow: /a#b` or `Disallow: #/a`
+    if comment_sign and (before[-1] not in BLANKS if line.value else after[:1] in ("/", "!")):
+        pattern = f"`{shorten(line.value)}`" if line.value else "empty and matches no URL"
+        yield make_finding(Code.CUT_BY_COMMENT, line, pattern=pattern)
     for code in (Code.DOLLAR_INSIDE, Code.INVALID_ESCAPE):
         if MARKS[code].search(line.value):
             yield make_finding(code, line)
@@ -203,7 +232,7 @@ def _check_url(line: Line) -> Iterator[Finding]:
         yield make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
     elif not _is_absolute_url(line.value.lstrip(INVISIBLE)):
         url = without_ends(line.value)
-        meant = f"the full URL, such as https://www.example/{name}.xml"
+        meant = f"the full URL, such as https://www.example/{name}.xml" * (not has_key(line.value))
         if _is_absolute_url(url):  # it is only quoted
             meant = f"{spelled_key(line)}: {url}"
         yield make_finding(Code.RELATIVE_URL, line, meant=meant)
@@ -234,12 +263,20 @@ def _check_use(line: Line) -> Iterator[Finding]:
     if line.key == USAGE and not preferences:
         yield make_finding(Code.USE_VOID, line)
     yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
+    if line.key == SIGNAL and any(part.count("=") > 1 for part in line.value.split(",")):
+        effect = "preferences are separated by commas, so at least one is ignored"
+        example = "Content-Signal: search=yes, ai-train=no"
+        yield make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
+        return
     for label, preference in preferences:
-        if preference.allowed is not None and label not in LABELS:
+        if (line.key, label, preference.allowed) == (SIGNAL, "use", None):
+            pass  # in a Content-Signal, `use` does not take yes or no
+        elif label not in LABELS:
             yield make_finding(Code.USE_UNKNOWN, line, label=label)
-        elif preference.allowed is None and (line.key, label) != (SIGNAL, "use"):
-            # In a Content-Signal, `use` does not take yes or no.
-            yield make_finding(Code.USE_NO_VALUE, line, label=label, yes=yes, no=no)
+        elif preference.allowed is None:
+            # Other readers of a Content-Signal only know `ai-train`.
+            spelled = next(iter(LABELS[label]), label) if line.key == SIGNAL else label
+            yield make_finding(Code.USE_NO_VALUE, line, label=spelled, yes=yes, no=no)
 
 
 def _check_outside_group(line: Line) -> Iterator[Finding]:

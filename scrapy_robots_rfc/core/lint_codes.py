@@ -135,8 +135,9 @@ _WARNINGS: dict[Flag | Code, Text] = {
         "`%24` instead, or no text after it",
     ),
     Code.CUT_BY_COMMENT: Text(
-        "the pattern is `{value}`, because `#` starts a comment (RFC 9309, 2.2)",
-        "`%23` instead, or a space before the comment",
+        "the pattern is {pattern}, because `#` starts a comment (RFC 9309, 2.2), and no URL is sent"
+        " with a `#`",
+        "",
     ),
     Code.REGULAR_EXPRESSION: Text(
         "regular expressions are not supported, only `*` and a final `$` (RFC 9309, 2.2.3)",
@@ -228,9 +229,10 @@ _NOTICES: dict[Flag | Code, Text] = {
 }
 #: Codes for which `meant` is advice or an example instead of a correction.
 ADVICE = frozenset({Code.MARKUP, Code.INVALID_VALUE, Code.USE_VOID})
-#: Codes about the key of a line.
+#: Codes about the key of a line, or about the start of the file.
 ABOUT_KEYS = frozenset(
-    {Flag.MISSPELT_KEY, Flag.NO_COLON, Flag.UNKNOWN_KEY, Flag.OUTSIDE_GROUP, Code.ALMOST_A_KEY}
+    {Flag.BYTE_ORDER_MARK, Flag.OTHER_ENCODING}
+    | {Flag.MISSPELT_KEY, Flag.NO_COLON, Flag.UNKNOWN_KEY, Flag.OUTSIDE_GROUP, Code.ALMOST_A_KEY}
     | {Code.RECORD_OUTSIDE_GROUP, Code.SIGNAL_OUTSIDE_GROUP, Code.NOT_OBEYED}
 )
 #: Names of crawlers that are no longer used, in lowercase -> the current name.

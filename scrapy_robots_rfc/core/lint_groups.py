@@ -1,16 +1,18 @@
 """The linter's checks for groups."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from scrapy_robots_rfc.core.agents import names_in_line
-from scrapy_robots_rfc.core.explanation import Group, Line
+from scrapy_robots_rfc.core.explanation import Flag, Group, Line
 from scrapy_robots_rfc.core.extensions import parse_delay
 from scrapy_robots_rfc.core.lines import RULES, LineKind
 from scrapy_robots_rfc.core.lint_codes import OBSOLETE_NAMES, Code
 from scrapy_robots_rfc.core.lint_findings import Finding, make_finding
 from scrapy_robots_rfc.core.lint_suggestions import (
+    has_key,
     invisible_start,
     meant_record,
     names_nobody,
@@ -23,6 +25,10 @@ from scrapy_robots_rfc.core.preferences import POLICY_TOKENS
 _EVERYTHING = ("/", "*", "/*")
 # Maximum number of characters to compare with the patterns of other rules.
 _MAX_PREFIX = 1000
+# Maximum number of rules of the other kind to compare with a rule.
+_MAX_OTHERS = 100
+# Names that are probably meant as `*`.
+_MEANT_AS_ANY = ("all", "any", "everyone")
 
 
 def check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
@@ -53,9 +59,11 @@ def check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Ite
 
 
 def _has_lost_rule(lines: Sequence[Line]) -> bool:
-    """Return whether a line is almost a rule, such as `Disallowed: /x`."""
-    records = map(meant_record, lines)
-    return any(record and record[0] in ("Allow", "Disallow") for record in records)
+    """Return whether a line is almost a rule, such as `Disallowed: /x`, or contains one."""
+    keys = ((meant_record(line) or ("",))[0] for line in lines)
+    return any(key in ("Allow", "Disallow") for key in keys) or any(
+        has_key(line.value) for line in lines
+    )
 
 
 def check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
@@ -74,6 +82,10 @@ def check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Find
             successor = OBSOLETE_NAMES.get(token)
             if successor is not None and successor.lower() not in all_tokens:
                 yield make_finding(Code.OBSOLETE_NAME, line, successor=successor)
+            if line.value.lower() in _MEANT_AS_ANY:
+                effect = f"it only matches a crawler named `{token}`"
+                meant = "User-agent: *"
+                yield make_finding(Flag.INVALID_TOKEN, line, effect=effect, meant=meant)
             if token in POLICY_TOKENS:
                 yield make_finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
             if token not in first_with_token:
@@ -171,8 +183,13 @@ def _check_useless_rules(rules: Sequence[Line]) -> Iterator[Finding]:
         for index, (line, pattern) in enumerate(zip(rules, patterns, strict=True))
         if pattern.head[:1] == "/" and not pattern.parts and not pattern.anchored
     }
-    lengths_by_kind = {
-        kind: sorted(lengths[index] for index, line in enumerate(rules) if line.kind is kind)
+    # Length and head of each rule, by kind.
+    heads_by_kind = {
+        kind: sorted(
+            (length, pattern.head)
+            for line, length, pattern in zip(rules, lengths, patterns, strict=True)
+            if line.kind is kind
+        )
         for kind in RULES
     }
     allow, disallow = RULES
@@ -183,7 +200,12 @@ def _check_useless_rules(rules: Sequence[Line]) -> Iterator[Finding]:
         shorter = next((by_prefix[key] for key in keys if by_prefix.get(key, index) != index), None)
         if shorter is None:
             continue
-        others = lengths_by_kind[allow if line.kind is disallow else disallow]
-        at = bisect_left(others, lengths[shorter])
-        if at == len(others) or others[at] > lengths[index]:
+        others = heads_by_kind[allow if line.kind is disallow else disallow]
+        first = bisect_left(others, lengths[shorter], key=itemgetter(0))
+        last = bisect_right(others, lengths[index], key=itemgetter(0))
+        # Rules with different heads never match the same URL.
+        if last - first <= _MAX_OTHERS and not any(
+            head.startswith(pattern.head) or pattern.head.startswith(head)
+            for _, head in others[first:last]
+        ):
             yield make_finding(Code.USELESS_RULE, line, above=rules[shorter].number)

@@ -29,6 +29,8 @@ QUOTES = "\"'`\u00ab\u00bb\u2018\u2019\u201a\u201c\u201d\u201e"
 INVISIBLE = "\u00a0\u00ad\u061c\u1680\u180e\u3000\ufeff" + "".join(
     map(chr, (*range(0x2000, 0x2010), *range(0x2028, 0x2030), *range(0x205F, 0x2070)))
 )
+# Characters that may surround a value.
+_ENDS = f" \t{QUOTES}{INVISIBLE}"
 _BYTE = r"\\x[89a-f][0-9a-f]"
 #: An invalid byte, as `as_text` shows it: `\xa0`.
 find_invalid_byte = re.compile(_BYTE).search
@@ -43,6 +45,18 @@ _BETWEEN_NAMES = re.compile(" ?[,;|] ?| and ", re.IGNORECASE)
 _is_name = re.compile(r"\*|\w[\w.-]*+", re.ASCII).fullmatch
 # Text between the patterns in a list: ` `, `, `.
 _BETWEEN_PATTERNS = re.compile(r"[,;|]?\s++")
+# A pattern in a list, unlike a comment or a quoted pattern: `// x`, `/* x */`, `'/x/'`.
+_is_listed_pattern = re.compile(rf"/[^/*{QUOTES}][^{QUOTES}]*+").fullmatch
+#: A path with a space that is certainly part of it: `/My Folder/`.
+has_space_in_path = re.compile(r"/[^\s,;:]*\w \w[^\s,;:]*").fullmatch
+#: A key in a value: `Disallow` in `User-agent: * Disallow: /x`.
+has_key = re.compile(rf"(?:^|[\s,;])(?:{'|'.join(KEYS)})\s*:", re.IGNORECASE).search
+# The text before each line in a suggestion.
+_before_line = re.compile(
+    rf"(?:\A(?:one line each: )?|, )(?=(?:{'|'.join(_SPELLINGS.values())}): )"
+)
+# A tag at an end of a value, unlike a URL in brackets: `<br>`.
+_TAG_AT_END = re.compile(r"\A<[^<>:]*+>|<[^<>:]*+>\Z")
 
 #: Text that suggests a regular expression: `^/private`, `/foo/.*`, `/a.+b`, `\.pdf`, `[0-9]`,
 #: `(a|b)`.
@@ -60,6 +74,9 @@ _SITE = re.compile(r"\A(?:[A-Za-z]+://|//www\.)[^/]*")
 _QUOTE_AT_START = re.compile(rf"\A/[{QUOTES}]++/?")
 #: A pattern with a host name or a quote: `//www.example/a`, `/"a"`, `/a"`.
 has_host_or_quote = re.compile(rf"//www\.|/[{QUOTES}]|[^{QUOTES}]*[{QUOTES}]\Z").match
+# A dot or colon in the first segment of a relative path: `www.example/a`.
+_has_dot_or_colon = re.compile("[^/]*[.:]").match
+_has_space_or_quote = re.compile(f"[ {QUOTES}]").search
 # A regular expression that matches any text: `.*`, `.+`.
 _ANYTHING = re.compile(r"\.[*+]\??")
 # An escaped character in a regular expression: `\.`, `\/`.
@@ -132,12 +149,12 @@ def invisible_start(value: str) -> str:
 
 def without_ends(value: str) -> str:
     """Remove quotes, invisible characters and an HTML tag from both ends of a value."""
-    value = value.strip(f" \t{QUOTES}{INVISIBLE}")
-    if value[:1] == "<":
-        value = value.partition(">")[2] or value
-    if value[-1:] == ">":
-        value = value.rpartition("<")[0] or value
-    return value.strip(f" \t{QUOTES}{INVISIBLE}")
+    return _TAG_AT_END.sub("", value.strip(_ENDS)).strip(f"<>{_ENDS}")
+
+
+def suggested_lines(meant: str) -> list[str]:
+    """Return the complete lines in a suggestion, or an empty list if it is advice."""
+    return _before_line.split(meant)[1 : -1 if meant.endswith("...") else None]
 
 
 def suggest_names(value: str) -> str:
@@ -199,9 +216,9 @@ def suggest_path(value: str) -> str:
         path = f"/*{path}"
     elif path[:1] not in ("/", "*"):
         path = path.removeprefix("./")
-        # `www.example/a` may start with the name of a site, and `../a` has no meaning.
-        path = "" if "." in path.partition("/")[0] else f"/{path}"
-    return "" if " " in path or is_regular_expression(path) else path
+        # `www.example/a` may start with the name of a site, and `../a` and `C:/a` have no meaning.
+        path = "" if _has_dot_or_colon(path) else f"/{path}"
+    return "" if _has_space_or_quote(path) or is_regular_expression(path) else path
 
 
 def suggest_rules(key: str, value: str) -> str:
@@ -213,6 +230,6 @@ def suggest_rules(key: str, value: str) -> str:
         choices = inside.split("|", _MAX_ALTERNATIVES)[:_MAX_ALTERNATIVES]
         patterns = [suggest_path(before + choice + after) for choice in choices]
     if len(patterns) > 1:
-        return _one_line_each(key, patterns) if all(each[:1] == "/" for each in patterns) else ""
+        return _one_line_each(key, patterns) if all(map(_is_listed_pattern, patterns)) else ""
     path = suggest_path(value)
     return f"{key}: {path}" if path else ""

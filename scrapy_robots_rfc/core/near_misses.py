@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from scrapy_robots_rfc.core.explanation import Explanation, Line, groups_of, lines_of
 from scrapy_robots_rfc.core.lines import KEYS, RULES, LineKind
 from scrapy_robots_rfc.core.lint_suggestions import (
+    INVISIBLE,
     meant_record,
     suggest_names,
     suggest_path,
@@ -12,6 +13,8 @@ from scrapy_robots_rfc.core.lint_suggestions import (
 )
 from scrapy_robots_rfc.core.percent import parse_pattern, request_target, to_octets
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
+
+_WITHOUT_INVISIBLE = dict.fromkeys(map(ord, INVISIBLE))
 
 
 def near_misses(
@@ -59,7 +62,8 @@ def _problem(line: Line, host: str, target: str, kind: LineKind) -> str | None:
     # A pattern with the host of the URL: `www.example/a`, `//www.example/a`.
     path = without_ends(line.value).lstrip("/")
     has_host = host and path.lower().startswith(f"{host}/")
-    path = suggest_path(path[len(host) :] if has_host else line.value)
+    value = path[len(host) :] if has_host else line.value
+    path = suggest_path(value.translate(_WITHOUT_INVISIBLE))
     if path not in ("", line.value) and _matches(path, target):
         return f"{path} was probably meant"
     if _matches(line.value.lower(), target.lower()):

@@ -14,6 +14,7 @@ import pytest
 import scrapy
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from scrapy_robots_rfc.core.text import printable
 from tests.support.command_line import TIMEOUT, launch, read_one_line, run, start
 from tests.support.site import PAGE, Reply, Site, redirect, robots as file
 
@@ -165,6 +166,7 @@ def test_several_urls_and_agents_are_a_table(robots: Callable[..., Done], given:
         ("Disallow: /private/.*", "/private/x", "/private/ was probably meant"),
         ("Disallow: /Private/", "/private/x", "upper and lower case differ"),
         ("Disallow: /private/", "/private", "the URL does not end with a slash"),
+        ("Disallow: /pri\u200bvate/", "/private/x", "/private/ was probably meant"),
         ("Disallowed: /private/", "/private/x", "the key is unknown"),
         ("Disallow\uff1a/private/", "/private/x", "the key is unknown"),
     ],
@@ -177,7 +179,7 @@ def test_rule_that_was_probably_meant(
     text = robots("check", SITE + target, "--robots", "-", stdin=file)
     assert text.code == 0
     near = [line for line in text.lines if line.startswith("  near")]
-    assert near == [f"  near       line 2: {rule} does not match: {why}"]
+    assert near == [f"  near       line 2: {printable(rule)} does not match: {why}"]
     done = robots("check", SITE + target, "--robots", "-", "--json", stdin=file)
     assert json.loads(done.out)["near"] == [{"line": 2, "text": rule, "why": why}]
     # This rule would have decided the same.
