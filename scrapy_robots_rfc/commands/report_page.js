@@ -4,11 +4,12 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
+const COUNTED = data.counted === "dropped" ? "Dropped" : "Disallowed";
 const NO_SITE = "(no site)";
 const SHOWN = 100; // maximum characters to show for a site; its title has the full name
 const TILES = 7; // maximum number of reasons that get their own tile
 const FEW = 10; // number of rows that a table shows at first
-const STEP = 1000; // number of rows that each further click shows
+const STEP = 1000; // number of rows that each further click shows; the first ones are also printed
 
 // Elements.
 
@@ -90,10 +91,11 @@ const bar = ({ requests, share }) => {
   return html("div", { class: "share" }, [drawn, note(share)]);
 };
 
-const file = ({ robots_url: url, digest, fetched }) => {
+const file = ({ robots_url: url, digest, first_fetched, fetched }) => {
   const isLink = /^https?:\/\/[\w.:[\]-]+\/robots\.txt$/i.test(url ?? "");
   const name = isLink ? html("a", { href: url, rel: "noopener noreferrer" }, url) : (url ?? "");
-  const details = present([digest, fetched && `requested ${date(fetched)}`]);
+  const times = [...new Set(present([first_fetched, fetched]).map(date))].join(" to ");
+  const details = present([digest, times && `requested ${times}`]);
   return html("li", {}, [name, details.length ? ` (${details.join(", ")})` : ""]);
 };
 
@@ -129,11 +131,17 @@ const plainRow = (name, row) => ({
 const inDryRun = (requests) =>
   requests && data.dry_run < data.requests ? `, ${count(requests)} in a dry run` : "";
 
+// The digest tells the files of a site apart, so it is not shown if there is only one file.
+const haveOneFile = new Set(
+  data.by_origin.filter(({ files }) => files.length < 2).map(({ origin }) => origin),
+);
+
 const urlRows = (group) => {
   const details = present([
     group.reason,
     group.token !== null && `group ${group.token}`,
     group.agent !== null && `agent ${group.agent}`,
+    !haveOneFile.has(group.origin) && group.digest,
   ]);
   const why = `${group.why ?? group.rule ?? group.reason} (${details.join(", ")})`;
   const facets = {
@@ -158,14 +166,14 @@ const TABLES = [
   },
   {
     kind: "by_origin", title: "By site", about: "click on a site to see its URLs",
-    columns: ["Site", "Share", "Dropped", "Allowed"], rows: siteRow,
+    columns: ["Site", "Share", COUNTED, "Allowed"], rows: siteRow,
   },
   {
     kind: "by_rule", title: "By rule or cause", about: "click on a rule to see its URLs",
-    columns: ["Rule or cause", "Share", "Dropped"], rows: ruleRow,
+    columns: ["Rule or cause", "Share", COUNTED], rows: ruleRow,
   },
   {
-    kind: "dropped", title: data.dry_run ? "Disallowed URLs" : "Dropped URLs", about: "",
+    kind: "dropped", title: `${COUNTED} URLs`, about: "",
     columns: ["URL", "Requests"], rows: urlRows,
   },
   {
@@ -178,10 +186,10 @@ const TABLES = [
   },
 ];
 
-const drawnRow = (row) => {
+const drawnRow = (row, isLater) => {
   const [name, ...others] = row.cells();
   const cells = others.map((cell) => html("td", { class: typeof cell === "string" ? "n" : "bars" }, cell));
-  return html("tr", {}, [html("th", { scope: "row" }, name), ...cells]);
+  return html("tr", isLater ? { class: "later" } : {}, [html("th", { scope: "row" }, name), ...cells]);
 };
 
 const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b));
@@ -213,7 +221,8 @@ const section = ({ kind, title, about, columns, rows: toRows }) => {
     const found = rows.filter(
       (row) => (!hasUrls || isChosen(row.facets)) && row.text.toLowerCase().includes(wanted),
     );
-    body.replaceChildren(...found.slice(0, limit).map(drawnRow));
+    const drawn = found.slice(0, Math.max(limit, STEP));
+    body.replaceChildren(...drawn.map((row, place) => drawnRow(row, place >= limit)));
     if (hasUrls) chosen.replaceChildren(...chips());
     const left = found.length - limit;
     const more = left > STEP ? `Show ${count(STEP)} more` : `Show all ${count(found.length)}`;
@@ -221,19 +230,22 @@ const section = ({ kind, title, about, columns, rows: toRows }) => {
     if (unlisted && found.length === rows.length) {
       rest.append(note(`and ${many(unlisted, "more request")}; ${JSON_HINT}`));
     }
-    if (!found.length) rest.append(note(hasUrls ? `no matches on this page; ${JSON_HINT}` : "no matches"));
+    if (!found.length) rest.append(note(noMatch));
   };
   const show = (number) => {
     limit = number;
     draw();
   };
   const unlisted = hasUrls ? data[kind].reduce((sum, group) => sum + group.more, 0) : 0;
+  const noUrl = `no ${title.toLowerCase().replace("urls", "URL")} matches these filters`;
+  const hint = unlisted || data.more[kind] ? ` on this page; ${JSON_HINT}` : "";
+  const noMatch = hasUrls ? noUrl + hint : "no matches";
   input.addEventListener("input", () => show(FEW));
   if (hasUrls) tables.push(draw);
-  addEventListener("beforeprint", () => show(STEP));
+  addEventListener("beforeprint", () => show(Infinity));
   const headings = columns.map((text, place) => {
     const heading = html("th", { scope: "col", class: !place ? "" : text === "Share" ? "bars" : "n" });
-    if (text === "Dropped") heading.setAttribute("aria-sort", "descending");
+    if (text === COUNTED) heading.setAttribute("aria-sort", "descending");
     heading.append(button(text, () => { sort(rows, heading, headings); draw(); }));
     return heading;
   });

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from heapq import nlargest
+from heapq import nsmallest
 from typing import Any, BinaryIO, NamedTuple
 
 from scrapy_robots_rfc.commands.common import whole_number, without_passwords
@@ -53,7 +53,7 @@ MEANINGS = {
 
 
 class Group(NamedTuple):
-    """The fields shared by all requests that a rule dropped for an agent."""
+    """The fields shared by all requests that a rule of a file dropped for an agent."""
 
     reason: str
     why: str | None
@@ -62,6 +62,7 @@ class Group(NamedTuple):
     rule: str | None
     token: str | None
     agent: str | None
+    digest: str | None
 
 
 @dataclass(slots=True, eq=False)
@@ -87,13 +88,15 @@ class Site:
     :param requests: the number of dropped requests.
     :param allowed: the number of allowed requests, or `None` if it is not known.
     :param state: the last known state of its robots.txt, with the names of the record's fields.
-    :param files: for each robots.txt (URL and digest), when it was fetched.
+    :param files: for each robots.txt (URL and digest), when it was fetched first and last.
     """
 
     requests: int = 0
     allowed: int | None = None
     state: dict[str, Any] = field(default_factory=dict)
-    files: dict[tuple[str | None, str | None], str | None] = field(default_factory=dict)
+    files: dict[tuple[str | None, str | None], tuple[str | None, str | None]] = field(
+        default_factory=dict
+    )
 
     def note(self, fields: Mapping[str, Any], reason: str) -> None:
         """Keep what a record says about the origin's robots.txt.
@@ -105,7 +108,8 @@ class Site:
         url = without_userinfo(_text(fields, "robots_url") or "") or None
         file = url, _text(fields, "digest")
         if any(file) and (file in self.files or len(self.files) < MAX_FILES):
-            self.files[file] = _time(fields, "fetched")
+            fetched = _time(fields, "fetched")
+            self.files[file] = self.files.get(file, (fetched,))[0], fetched
         self.state |= {
             "outcome": _text(fields, "outcome"),
             "status": whole_number(fields.get("status")),
@@ -324,11 +328,15 @@ class Sums:
 
 
 def largest(groups: Groups, most: int | None = None) -> list[tuple[Group, Requests]]:
-    """Return the groups with the most requests.
+    """Return the groups with the most requests. Ties are sorted by site and line.
 
     :param most: maximum number of groups, or `None` for all.
     """
-    return nlargest(most or len(groups), groups.items(), lambda item: item[1].requests)
+    return nsmallest(
+        most or len(groups),
+        groups.items(),
+        lambda item: (-item[1].requests, item[0].origin or "", item[0].line or 0),
+    )
 
 
 def _group(fields: Mapping[str, Any], reason: str, rule: str | None) -> Group:
@@ -341,6 +349,7 @@ def _group(fields: Mapping[str, Any], reason: str, rule: str | None) -> Group:
         rule,
         _text(fields, "token"),
         _text(fields, "agent"),
+        _text(fields, "digest"),
     )
 
 

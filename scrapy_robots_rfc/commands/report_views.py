@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from heapq import nlargest
+from heapq import nsmallest
 from importlib.metadata import version
 from importlib.resources import files as resources
 from itertools import islice
@@ -110,6 +110,16 @@ def share(requests: int, total: int) -> str:
     return "<0.1%" if requests and text == "0.0%" else text
 
 
+def counted(sums: Sums) -> str:
+    """Return what the counted requests are. Those that a dry run sent were not dropped."""
+    return "disallowed" if sums.total.dry_run else "dropped"
+
+
+def ranked(counts: Counter[Any]) -> list[tuple[Any, int]]:
+    """Return names with their numbers of requests, the highest first, and ties by name."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
+
+
 def headline(sums: Sums) -> str:
     """Return the report's title."""
     dropped, dry = sums.total.requests, sums.total.dry_run
@@ -142,7 +152,7 @@ def facts(sums: Sums, source: str) -> list[tuple[str, str]]:
         "agent" + "s" * (len(sums.agents) > 1): _named(sums.agents),
         "version": f"{_PACKAGE} {', '.join(islice(sums.versions, NAMES))}" * bool(sums.versions),
         "allowed": _UNKNOWN if sums.allowed is None else pluralize(sums.allowed, "request"),
-        "dropped": _dropped(sums),
+        counted(sums): _dropped(sums),
         "exempt": f"{pluralize(exempt, 'request')}, not judged by robots.txt" * bool(exempt),
         "broken": f"{pluralize(sums.broken, 'record')} ignored" * bool(sums.broken),
         "created": f"{_short(utc_text(Runtime().date()))} by {_PACKAGE} {version(_PACKAGE)}",
@@ -168,7 +178,7 @@ def _named(counts: Counter[str | None]) -> str:
     """Return the most frequent names, with request counts if there are several names."""
     if len(counts) == 1:
         return next(iter(counts)) or NOT_GIVEN
-    names = [f"{name or NOT_GIVEN} ({count:,})" for name, count in counts.most_common(NAMES)]
+    names = [f"{name or NOT_GIVEN} ({count:,})" for name, count in ranked(counts)[:NAMES]]
     more = len(counts) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")
 
@@ -187,7 +197,7 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
     """Return the totals as a JSON object."""
     total = sums.total.requests
     # Exempt requests aren't included in the total, so they don't get a percentage.
-    exempt = [{"entry": entry, "requests": n} for entry, n in sums.exempt.most_common(TOP)]
+    exempt = [{"entry": entry, "requests": n} for entry, n in ranked(sums.exempt)[:TOP]]
     lists: dict[str, tuple[list[dict[str, Any]], int]] = {
         "runs": ([asdict(run) for run in islice(sums.runs.values(), TOP)], len(sums.runs)),
         "by_spider": (_rows("spider", sums.spiders, total), len(sums.spiders)),
@@ -223,13 +233,13 @@ def as_json(sums: Sums, source: str) -> dict[str, Any]:
 def _rows(name: str, counts: Counter[Any], total: int) -> list[dict[str, Any]]:
     return [
         {name: key, "requests": requests, "share": share(requests, total)}
-        for key, requests in counts.most_common(TOP)
+        for key, requests in ranked(counts)[:TOP]
     ]
 
 
 def _sites(sums: Sums, most: int = TOP) -> list[dict[str, Any]]:
-    """Return the sites with the most dropped requests as JSON objects."""
-    sites = nlargest(most, sums.sites.items(), lambda item: item[1].requests)
+    """Return the sites with the most dropped requests as JSON objects. Ties are sorted by name."""
+    sites = nsmallest(most, sums.sites.items(), lambda item: (-item[1].requests, item[0] or ""))
     return [
         {
             "origin": origin,
@@ -239,8 +249,8 @@ def _sites(sums: Sums, most: int = TOP) -> list[dict[str, Any]]:
             **dict.fromkeys(("outcome", "status", "why", "crawl_delay")),
             **site.state,
             "files": [
-                {"robots_url": url, "digest": digest, "fetched": fetched}
-                for (url, digest), fetched in site.files.items()
+                {"robots_url": url, "digest": digest, "first_fetched": first, "fetched": last}
+                for (url, digest), (first, last) in site.files.items()
             ],
         }
         for origin, site in sites
@@ -286,15 +296,14 @@ def show(sums: Sums, source: str, console: common.Console) -> None:
     if len(sums.runs) > 1:
         runs = [(_described(run), run.requests) for run in sums.runs.values()]
         _show_list("runs (use --run N to show only one)", *_first(runs), console)
-    reasons = [(f"{name}: {meaning(name)}", n) for name, n in sums.reasons.most_common()]
+    reasons = [(f"{name}: {meaning(name)}", n) for name, n in ranked(sums.reasons)]
     _show_list("by reason", *_first(reasons), console, total)
     sites = list(_site_rows(sums))
     more = len(sums.sites) - len(sites)
     _show_list("by site (--json has whole digests)", sites, more, console, total)
-    _show_list("by rule or cause", *_first(sums.rules.most_common()), console, total)
-    _show_list("exempt, by ROBOTS_EXEMPT entry", *_first(sums.exempt.most_common()), console)
-    what = "disallowed" if sums.total.dry_run else "dropped"
-    title = f"{what} URLs, by reason and rule (--json lists every URL)"
+    _show_list("by rule or cause", *_first(ranked(sums.rules)), console, total)
+    _show_list("exempt, by ROBOTS_EXEMPT entry", *_first(ranked(sums.exempt)), console)
+    title = f"{counted(sums)} URLs, by reason and rule (--json lists every URL)"
     groups = list(_group_rows(sums, sums.groups, TOP_OF_TEXT, URLS_OF_TEXT))
     _show_list(title, groups, len(sums.groups) - len(groups), console, total)
     allowed = list(_group_rows(sums, sums.allowed_groups))
@@ -340,10 +349,14 @@ def _robots_txt(site: dict[str, Any]) -> Iterator[str]:
     if state is not None:
         yield f"robots.txt {state}{delay}"
     for file in site["files"]:
-        url, digest, fetched = file.values()
-        short_digest = f"{digest[:_DIGEST]}..." if digest else ""
-        requested = f"requested {_short(fetched)}" if fetched else ""
-        yield ", ".join(filter(None, (url, short_digest, requested)))
+        url, digest, *fetched = file.values()
+        times = " to ".join(dict.fromkeys(map(_short, filter(None, fetched))))
+        requested = f"requested {times}" * bool(times)
+        yield ", ".join(filter(None, (url, _shortened(digest), requested)))
+
+
+def _shortened(digest: str | None) -> str:
+    return f"{digest[:_DIGEST]}..." if digest else ""
 
 
 def _group_rows(
@@ -366,11 +379,12 @@ def _group_rows(
 
 
 def _title(group: Group, dropped: Requests, sums: Sums) -> str:
-    """Return a group's site and reason, and its agent if there are several agents."""
+    """Return a group's site and reason, and its agent and file if there are several of them."""
     details = [
         group.reason,
         f"group {group.token}" * (group.token is not None),
         f"agent {group.agent or NOT_GIVEN}" * (len(sums.agents) > 1),
+        _shortened(group.digest) * (len(sums.sites[group.origin].files) > 1),
     ]
     why = f"{group.why or group.rule or NOT_GIVEN} ({', '.join(filter(None, details))})"
     return f"{group.origin or NO_SITE}: {why}{_in_dry_run(dropped.dry_run, sums)}"
@@ -392,6 +406,7 @@ def page(sums: Sums, source: str) -> str:
     lists = {"dropped": sums.groups, "allowed_urls": sums.allowed_groups}
     data = {
         **as_json(sums, source),
+        "counted": counted(sums),
         "headline": headline(sums),
         "facts": [(name, printable(text)) for name, text in facts(sums, source)],
         "runs": [
@@ -405,6 +420,7 @@ def page(sums: Sums, source: str) -> str:
     return Template(template).substitute(
         style=style,
         script=script,
+        counted=counted(sums),
         style_hash=digest(style),
         script_hash=digest(script),
         # Escape `<`, because `</script>` would end the data and `<!--` would start a comment.

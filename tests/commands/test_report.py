@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 CRAWL = crawl()
+#: Records whose names occur once, in reverse order.
+TIED = [record(**dict.fromkeys(("spider", "agent", "origin", "rule"), name)) for name in "zyx"]
 
 
 @pytest.fixture
@@ -59,15 +61,20 @@ def sums(report: Report) -> Sums:
 
 
 def test_lists_add_up_to_the_total(sums: Sums) -> None:
-    """Each list of dropped requests adds up to the total, in order; exempt ones are apart."""
-    found = sums(CRAWL)
-    dropped = [item for item in CRAWL if item["reason"] not in ("exempt", "origin", "run")]
+    """Each list of dropped requests adds up to the total, in order; exempt ones are apart.
+
+    Names with equal numbers are sorted.
+    """
+    found = sums([*CRAWL, *TIED])
+    made = [*CRAWL, *TIED]
+    dropped = [item for item in made if item["reason"] not in ("exempt", "origin", "run")]
     assert found["requests"] == len(dropped)
     for field in ("reason", "origin", "spider", "agent"):
         counts = Counter(item[field] for item in dropped)
         rows = found[f"by_{field}"]
         assert {row[field]: row["requests"] for row in rows} == counts
-        assert [row["requests"] for row in rows] == sorted(counts.values(), reverse=True)
+        order = sorted(counts, key=lambda name: (-counts[name], name))
+        assert [row[field] for row in rows] == order
     assert sum(group["requests"] for group in found["dropped"]) == len(dropped)
     assert [row["share"] for row in found["by_reason"]] == ["93.3%", "6.7%"]
     rules = Counter(item["rule"] or item["why"] for item in dropped)
@@ -142,7 +149,7 @@ def test_header_says_when_and_who(report: Report) -> None:
         "  time       2026-11-21 22:40:01 to 2026-11-22 01:02:03 UTC",
         "  runs       2",
         "  spider     news",
-        "  agents     newsbot (1), foobot (1)",
+        "  agents     foobot (1), newsbot (1)",
         "  version    scrapy-robots-rfc 0.1.0",
         "  allowed    not known, because the crawl has not written its last records",
         "  exempt     3 requests, not judged by robots.txt",

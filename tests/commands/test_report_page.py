@@ -169,8 +169,8 @@ def test_a_click_shows_the_urls(browser: Browser, tmp_path: Path) -> None:
     first, second, third, fourth = urls_shown(browser)
     choices: dict[str, list[str]] = {
         ".tiles button[value=unreachable]": [fourth],
-        "#origin button[value='https://a.example']": [first, third],
-        "#rule button[value='Disallow: /private/']": [first, second],
+        "#origin button[value='https://a.example']": [first, second],
+        "#rule button[value='Disallow: /private/']": [first, third],
         "#rule button[value='robots.txt unreachable: 503']": [fourth],
     }
     for selector, expected in choices.items():
@@ -199,11 +199,53 @@ def test_filters_are_combined(browser: Browser, tmp_path: Path) -> None:
 
 def test_a_long_list_is_short_at_first(browser: Browser, tmp_path: Path) -> None:
     """A table shows ten rows, and a button shows all of them."""
-    origins = [f"https://{number}.example" for number in range(12)]
-    opened(browser, tmp_path, [record(origin=origin) for origin in origins])
+    origins = [f"https://{number:02}.example" for number in range(12)]
+    opened(browser, tmp_path, [record(origin=origin) for origin in reversed(origins)])
     assert [row[0].split("\n")[0] for row in rows(browser, "origin")] == origins[:10]
     browser.driver.find_element(By.CSS_SELECTOR, "#origin .rest button").click()
     assert [row[0].split("\n")[0] for row in rows(browser, "origin")] == origins
+
+
+def test_everything_is_printed(browser: Browser, tmp_path: Path) -> None:
+    """On paper, a table has all rows, and the robots.txt of each site."""
+    browser.screen(1440, medium="print")
+    opened(browser, tmp_path, [record(origin=f"https://{number}.example") for number in range(12)])
+    shown = rows(browser, "origin")
+    assert len(shown) == 12
+    assert all("https://a.example/robots.txt (sha256:" in name for name, *_ in shown)
+
+
+@pytest.mark.parametrize(("dry_run", "word"), [(False, "dropped"), (True, "disallowed")])
+def test_a_dry_run_drops_nothing(
+    browser: Browser, tmp_path: Path, dry_run: bool, word: str
+) -> None:
+    """The headings of the tables and the footer do not call requests of a dry run dropped."""
+    browser.screen(360)
+    opened(browser, tmp_path, [record(dry_run=dry_run)])
+    for table in ("origin", "rule"):
+        assert text(browser, f"#{table} th:nth-child(3)").split("\n")[-1] == word.capitalize()
+    assert f"add up to the {word} requests" in text(browser, "footer")
+    assert browser.run(CUT_OFF) == []
+
+
+@pytest.mark.parametrize(
+    ("urls", "rest"),
+    [(3, ""), (1001, " on this page; scrapy robots report --json lists every URL")],
+)
+def test_no_url_matches(browser: Browser, tmp_path: Path, urls: int, rest: str) -> None:
+    """If no URL matches, a line says so, and whether the page has all of them."""
+    opened(browser, tmp_path, [record(url=f"https://a.example/{number}") for number in range(urls)])
+    browser.driver.find_element(By.ID, "filter-dropped").send_keys("nothing")
+    assert text(browser, "#dropped .rest") == f"no dropped URL matches these filters{rest}"
+
+
+def test_urls_have_their_robots_txt(browser: Browser, tmp_path: Path) -> None:
+    """If a site had several files, each URL has the digest of the file that decided about it."""
+    digests = [f"sha256:{number:064x}" for number in range(2)]
+    other = record(origin="https://b.example")
+    opened(browser, tmp_path, [*(record(digest=digest) for digest in digests), other])
+    ends = [name.rpartition("agent newsbot")[2] for name, _ in rows(browser, "dropped")]
+    assert ends == [*(f", {digest})" for digest in digests), ")"]
 
 
 def test_a_click_sorts_a_table(shown: Shown) -> None:

@@ -75,12 +75,13 @@ def test_runs_add_up(tmp_path: Path) -> None:
 def test_a_site_has_its_robots_txt(tmp_path: Path) -> None:
     """A site has its state, status, delay and allowed requests, and each file that was used."""
     newer = {"digest": f"sha256:{1:064x}", "fetched": "2026-11-22T22:40:01.100Z"}
-    records = [record(), record(**newer), site(A, 3, crawl_delay=2.5, **newer)]
+    again = {"fetched": "2026-11-21T23:40:01.100Z"}
+    records = [record(), record(**again), record(**newer), site(A, 3, crawl_delay=2.5, **newer)]
     [found] = sums(tmp_path, records)["by_origin"]
     url = f"{A}/robots.txt"
     assert found == {
         "origin": A,
-        "requests": 2,
+        "requests": 3,
         "share": "100.0%",
         "allowed": 3,
         "outcome": "successful",
@@ -88,17 +89,39 @@ def test_a_site_has_its_robots_txt(tmp_path: Path) -> None:
         "why": "successful (200), so its rules apply",
         "crawl_delay": 2.5,
         "files": [
-            {"robots_url": url, "digest": DIGEST, "fetched": FETCHED},
-            {"robots_url": url, **newer},
+            {"robots_url": url, "digest": DIGEST, "first_fetched": FETCHED, **again},
+            {"robots_url": url, "first_fetched": newer["fetched"], **newer},
         ],
     }
     lines = report(tmp_path, records)
     indent = " " * 22
-    start = lines.index("          2 100.0%  https://a.example (3 allowed)")
+    start = lines.index("          3 100.0%  https://a.example (3 allowed)")
     assert lines[start + 1 : start + 4] == [
         f"{indent}robots.txt successful (200), so its rules apply; Crawl-delay 2.5 s",
-        f"{indent}{url}, sha256:000000000000..., requested 2026-11-21 22:40:01 UTC",
+        (
+            f"{indent}{url}, sha256:000000000000...,"
+            " requested 2026-11-21 22:40:01 UTC to 2026-11-21 23:40:01 UTC"
+        ),
         f"{indent}{url}, sha256:000000000000..., requested 2026-11-22 22:40:01 UTC",
+    ]
+
+
+def test_urls_have_their_robots_txt(tmp_path: Path) -> None:
+    """If a site had several files, each URL is below the file that decided about it."""
+    newer = {"digest": f"sha256:{'a' * 64}", "url": f"{A}/private/b"}
+    other = record(origin="https://b.example")
+    records = [record(), record(**newer), other]
+    groups = sums(tmp_path, records)["dropped"]
+    assert [(group["digest"], [row["url"] for row in group["urls"]]) for group in groups] == [
+        (DIGEST, [record()["url"]]),
+        (newer["digest"], [newer["url"]]),
+        (DIGEST, [other["url"]]),
+    ]
+    why = "robots.txt line 2: Disallow: /private/ (rule, group *"
+    assert report(tmp_path, records)[-6::2] == [
+        f"          1  33.3%  {A}: {why}, sha256:000000000000...)",
+        f"          1  33.3%  {A}: {why}, sha256:aaaaaaaaaaaa...)",
+        f"          1  33.3%  https://b.example: {why})",
     ]
 
 
