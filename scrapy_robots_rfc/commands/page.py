@@ -16,6 +16,11 @@ from scrapy_robots_rfc.usage.page_rules import MAX_DOCUMENT, all_metas_of, page_
 from scrapy_robots_rfc.usage.rules import EVERYONE, PageRules, bounded_texts, read_members
 from scrapy_robots_rfc.usage.use import response_preferences
 
+_ONLY_THE_PAGE = (
+    "uses in the site's robots.txt or tdmrep.json were not read, and may be refused there, too"
+    " (check --page --use LABELS reads them)"
+)
+
 
 def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) -> int:
     """Print a page's rules for each agent, and return the exit code."""
@@ -95,6 +100,8 @@ def _show(record: dict[str, Any], rules: PageRules, console: common.Console) -> 
     for label, allowed in record["use"].items():
         source = shorten(record["use_sources"][label])
         console.fact("use", f"{label}: {common.USES[allowed]} ({source})")
+    if common.is_url(record["url"]):
+        console.fact("note", _ONLY_THE_PAGE)
     for rule in record["rules"]:
         mark = console.paint(">", common.STRONG, common.GOOD) if rule["applies"] else " "
         text = f"{rule['source']:<6}  {rule['bot']}: {_text(rule['name'], rule['value'])}"

@@ -152,7 +152,9 @@ def test_options_that_fetch_nothing(other: tuple[str, str], tmp_path: Path) -> N
 
 
 def test_uses_that_a_page_names(site: Site, tmp_path: Path) -> None:
-    """`page` shows each use with its source, even if the project's declared use is refused."""
+    """`page` shows each use with its source, even if the project's declared use is refused, and a
+    note names what it did not read.
+    """
     site.replies["/plain"] = Reply(
         200,
         b'<meta name=robots content=noml><meta name="tdm-reservation" content=0>',
@@ -162,6 +164,11 @@ def test_uses_that_a_page_names(site: Site, tmp_path: Path) -> None:
     lines = run("page", site.url("/plain"), *refused, folder=tmp_path).lines
     assert "  use        train-ai: no (meta robots: noml)" in lines
     assert "  use        tdm: yes (meta tdm-reservation: 0)" in lines
+    note = (
+        "  note       uses in the site's robots.txt or tdmrep.json were not read, and may be"
+        " refused there, too (check --page --use LABELS reads them)"
+    )
+    assert note in lines
     record = json.loads(run("page", site.url("/signal"), "--json", *refused, folder=tmp_path).out)
     assert record["use"] == {"train-ai": False, "ai-input": True}
     source = "header Content-Signal: ai-train=no, ai-input=yes"
