@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from bench.faults.answers import ANSWERS, CLOSED, EITHER, OPEN, RULES
 from bench.faults.log import Event, Log
-from bench.faults.plan import ROBOTS_TIMEOUT, Plan, Site
+from bench.faults.plan import ROBOTS_TIMEOUT, Plan
+from tests.support.plain_matcher import matches
 
 #: Kinds of findings.
 WRONG = {
@@ -23,9 +24,8 @@ WRONG = {
     "over-blocked": "an allowed page was dropped",
     "lost": "a request had no outcome",
     "doubled": "a request had more than one outcome",
-    "order": "a request was handed out before another that should come first",
     "late": "the crawl did not close within a second",
-    "hung": "the crawl did not end, or made no progress",
+    "hung": "the crawl did not end",
     "error": "the package logged a traceback, or the process failed",
 }
 #: A number of requests.
@@ -38,7 +38,6 @@ _CLOSING = 1.0
 _ARRIVAL = 0.1
 # Seconds for which a request may keep a decision that a later fetch has changed.
 _OVERTAKEN = 5.0
-_ENDS = ("fetched", "failed", "disallowed", "meddled", "too late")
 
 #: A key of `WRONG`, and a description.
 Finding = tuple[str, str]
@@ -58,25 +57,10 @@ class Judged:
     findings: list[Finding] = field(default_factory=list)
 
 
-def matches(site: Site, path: str) -> bool:
-    """Return whether the rules of a site allow a path.
-
-    The longest matching pattern decides; Allow wins a tie.
-    """
-    best = (0, True)
-    for rule in site.rules:
-        key, _, pattern = rule.partition(": ")
-        end = "$" if pattern.endswith("$") else ""
-        regex = ".*".join(map(re.escape, pattern.removesuffix("$").split("*"))) + end
-        if pattern and re.match(regex, path, re.DOTALL):
-            best = max(best, (len(pattern), key == "Allow"))
-    return best[1]
-
-
 def judge(plan: Plan, log: Log) -> Judged:
     """Judge one crawl."""
     one = _Judge(plan, log)
-    checks = (one.pages, one.paces, one.drops, one.lost, one.doubled, one.order, one.late, one.ends)
+    checks = (one.pages, one.paces, one.drops, one.lost, one.doubled, one.late, one.ends)
     one.result.findings += [finding for check in checks for finding in check()]
     one.result.counts["crawls that were resumed"] = any(event.process for event in log.events)
     return one.result
@@ -90,9 +74,6 @@ class _Judge:
         self._plan = plan
         self._log = log
         self._start = log.events[0].time if log.events else 0.0
-        self._kills = [event.time for event in log.of("killed")]
-        closed = [event.detail for event in log.of("closed")]
-        self._is_complete = closed[-1:] == ["finished"]
 
     # Answers that decide about pages.
 
@@ -107,8 +88,14 @@ class _Judge:
         return [one for one in known if self._meaning(one) != CLOSED]
 
     def _allows(self, answer: Event, path: str) -> bool:
-        site = self._plan.sites[answer.site or 0]
-        return self._meaning(answer) == OPEN or matches(site, path)
+        """Return whether the longest matching pattern allows a path. Allow wins a tie."""
+        rules = [rule.partition(": ") for rule in self._plan.sites[answer.site or 0].rules]
+        matching = [
+            (len(pattern), key == "Allow")
+            for key, _, pattern in rules
+            if matches(pattern.encode(), path.encode())
+        ]
+        return self._meaning(answer) == OPEN or max(matching, default=(0, True))[1]
 
     def _asked(self, site: int | None, until: float = float("inf")) -> list[Event]:
         """Return the requests for the robots.txt of a site."""
@@ -140,26 +127,17 @@ class _Judge:
             answers = self._answers(number)
             if not site.pace or not answers or self._meaning(answers[0]) != RULES:
                 continue
-            asked = self._asked(number, answers[0].time)
-            since = asked[-1].time if asked else answers[0].time
-            sent = [
-                one
-                for one in self._log.of("asked", "page")
-                if one.site == number and one.time >= since
-            ]
+            since = max((one.time for one in self._asked(number, answers[0].time)), default=0)
+            events = self._log.of("asked", "page")
+            sent = [one for one in events if one.site == number and one.time >= since]
             for before, after in pairwise(sent):
+                # An HTTP library repeats a request if a reused connection breaks.
+                is_repeated = before.detail == "reset" and before.number == after.number
                 gap = after.time - before.time
                 least = site.pace - _EARLY - self._log.lag(before.time - 1, after.time)
-                if after.kind == "page" and gap < least and not self._was_resent(before, after):
+                if after.kind == "page" and gap < least and not is_repeated:
                     text = f"{gap:.3f} s, not {site.pace:g}, after {before.path or 'robots.txt'}"
                     yield "pace", f"{text}: {self._describe(after)}"
-
-    def _was_resent(self, before: Event, after: Event) -> bool:
-        """Return whether an HTTP library repeated a request because a reused connection broke."""
-        is_same = (before.number, before.path) == (after.number, after.path)
-        popped = (event.time for event in self._log.of("popped") if event.number == after.number)
-        was_popped = any(before.time < time < after.time for time in popped)
-        return is_same and before.detail == "reset" and not was_popped
 
     def drops(self) -> Iterator[Finding]:
         """Find requests that should not have been dropped.
@@ -185,50 +163,38 @@ class _Judge:
         arrived = (one for one in answers if self._has_arrived(one, until))
         if any(self._allows(one, event.path) for one in arrived):
             return "its robots.txt was reachable"
-        asked, wanted = len(self._asked(event.site, event.time)), self._attempts_wanted(event)
-        if asked < wanted and not self._plan.sites[event.site or 0].down and not answers:
-            return f"{asked} of {wanted} attempts"
+        asked = [one.detail for one in self._asked(event.site, event.time)]
+        wanted = len(self._plan.settings["ROBOTS_UNREACHABLE_BACKOFF"]) + 1
+        # A proxy may have failed instead of the site, and a 407 is not retried.
+        has_proxies = any(one.proxy for one in self._log.of("pushed"))
+        is_unexplained = not (answers or has_proxies or "407" in asked)
+        if is_unexplained and len(asked) < wanted and not self._plan.sites[event.site or 0].down:
+            return f"{len(asked)} of {wanted} attempts"
         return ""
 
     def _has_arrived(self, answer: Event, until: float) -> bool:
         """Return whether the client must have known an answer, at any load of the machine."""
-        asked = self._asked(answer.site, answer.time)
-        since = asked[-1].time if asked else answer.time
+        since = max((one.time for one in self._asked(answer.site, answer.time)), default=0)
         in_time = answer.time - since < ROBOTS_TIMEOUT / 2 and self._meaning(answer) != EITHER
         return in_time and answer.time + _ARRIVAL + self._log.lag(since, until) < until
 
-    def _attempts_wanted(self, event: Event) -> int:
-        """Return the number of attempts before a site may count as unreachable."""
-        if any(one.proxy for one in self._log.of("yielded")):
-            # Some attempts use other routes, which may fail. Without a reactor, a hanging proxy
-            # blocks connections to all sites (docs/limits.md).
-            return 0 if self._plan.runtime == "none" else 1
-        # A 407 is not the answer of the site, and is not retried.
-        is_refused = any(one.detail == "407" for one in self._asked(event.site, event.time))
-        return 1 if is_refused else len(self._plan.settings["ROBOTS_UNREACHABLE_BACKOFF"]) + 1
-
     def lost(self) -> Iterator[Finding]:
-        """Find requests without an outcome. SIGKILL takes those that were in flight."""
-        ended = {event.number for event in self._log.of(*_ENDS)}
-        taken, unknown = self._taken_by_kills()
-        taken -= ended
-        reached = {(event.site, event.path) for event in self._log.of(*_ENDS, "page")}
-        reached |= {(one.site, one.path) for one in self._log.events if one.number in taken}
-        duplicates = self._log.of("duplicate")
-        ended |= {event.number for event in duplicates if (event.site, event.path) in reached}
+        """Find queued requests without an outcome. SIGKILL takes those that were in flight."""
+        if not any(event.detail == "finished" for event in self._log.of("closed")):
+            return
         for event in self._log.of("failed"):
-            if event.detail == "RobotsUndecided" and self._is_complete:
+            if event.detail == "RobotsUndecided":
                 yield "lost", f"undecided at the end: {self._describe(event)}"
-        for event in self._log.of("yielded"):
-            if event.number in ended:
-                continue
-            if event.number in taken or unknown:
-                unknown -= event.number not in taken
+        taken, unknown = self._taken_by_kills()
+        kinds = ("fetched", "failed", "disallowed", "duplicate")
+        ended = {event.number for event in self._log.of(*kinds)}
+        lost = {event.number: event for event in self._log.of("pushed")}
+        for number in lost.keys() - ended:
+            if number in taken or unknown:
+                unknown -= number not in taken
                 self.result.counts[KILLED] += 1
-            elif self._is_complete:
-                yield "lost", f"request {event.number}: {self._describe(event)}"
             else:
-                self.result.counts["left by crawls that were closed early"] += 1
+                yield "lost", f"request {number}: {self._describe(lost[number])}"
 
     def _taken_by_kills(self) -> tuple[set[int | None], int]:
         """Return the requests that were not in the queue at a SIGKILL.
@@ -238,12 +204,11 @@ class _Judge:
         """
         taken: set[int | None] = set()
         unknown = 0
-        for kill in self._kills:
-            events = [event for event in self._log.events if event.time <= kill]
-            kinds = ("yielded", "pushed", "popped")
-            last = {event.number: event.kind for event in events if event.kind in kinds}
-            taken |= {number for number, kind in last.items() if kind != "pushed"}
-            pops = [event.kind for event in events if event.kind in ("popping", "popped", "no pop")]
+        for kill in self._log.of("killed"):
+            events = [one for one in self._log.of("pushed", "popping", "popped") if one < kill]
+            last = {event.number: event.kind for event in events}
+            taken |= {number for number, kind in last.items() if kind == "popped"}
+            pops = [event.kind for event in events if event.kind != "pushed"]
             unknown += pops[-1:] == ["popping"]
         return taken, unknown
 
@@ -253,43 +218,6 @@ class _Judge:
         for number, times in ends.items():
             if times > 1:
                 yield "doubled", f"request {number}: {times} times"
-
-    def order(self) -> Iterator[Finding]:
-        """Find requests that were handed out in another order than that of Scrapy's own queue.
-
-        When a request is handed out, no other queued request of its origin and slot may come before
-        it. Only our queue promises that. (A redirected request keeps its slot.)
-        """
-        if self._plan.is_wrapped:
-            return
-        self.result.counts["crawls whose order was judged"] = 1
-        queued: dict[int, tuple[tuple[int | None, str], tuple[int, bool, int]]] = {}
-        for position, event in enumerate(self._log.events):
-            if event.kind == "killed":
-                queued.clear()  # the last request may have been handed out
-            if event.number is None:
-                continue
-            if event.kind == "pushed":
-                queued[event.number] = (event.site, event.slot), self._rank(event, position)
-            elif event.kind == "popped" and event.number in queued:
-                part, rank = queued.pop(event.number)
-                others = (other for other in queued.items() if other[1][0] == part)
-                best = min(others, key=lambda other: other[1][1], default=None)
-                if best is not None and best[1][1] < rank:
-                    yield "order", f"{event} {rank} was handed out before {best}"
-
-    def _rank(self, event: Event, position: int) -> tuple[int, bool, int]:
-        """Return the rank of a request in Scrapy's queue.
-
-        The highest priority comes first. Start requests come last in their priority if they have a
-        queue of their own.
-        """
-        settings = self._plan.settings
-        storage = "DISK" if settings["JOBDIR"] else "MEMORY"
-        start_queue = settings[f"SCHEDULER_START_{storage}_QUEUE"]
-        is_start = event.start and start_queue is not None
-        queue = start_queue if is_start else settings[f"SCHEDULER_{storage}_QUEUE"]
-        return -event.priority, is_start, -position if "Lifo" in queue else position
 
     def late(self) -> Iterator[Finding]:
         """Find late closes. Pages in progress may end first."""
@@ -305,8 +233,8 @@ class _Judge:
     def ends(self) -> Iterator[Finding]:
         """Find crawls that hung or failed, and tracebacks."""
         log = self._log
-        if log.code is None:
-            yield "hung", f"no progress: {log.errors[-1500:]}"
+        if log.code == -signal.SIGABRT:
+            yield "hung", f"stopped: {log.errors[-1500:]}"
             return  # the rest of the output has the stacks of its threads
         last = max((event.process for event in log.events), default=0)
         if last not in {event.process for event in log.of("closed", "killed")}:

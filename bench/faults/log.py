@@ -1,10 +1,12 @@
-"""The events of a crawl, which its processes write to a file and its servers keep in memory."""
+"""The events of a crawl, which its processes write to files and its servers keep in memory."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+#: The files of events, one for each process.
+EVENTS = "events-{}"
 #: Seconds between two measurements of how late an event loop is, and the shortest recorded delay.
 BEAT, LAG = 0.05, 0.01
 
@@ -13,9 +15,8 @@ class Event(NamedTuple):
     """An event. Times are monotonic, and processes of one machine share this clock.
 
     :param kind: of the servers, "asked" (for robots.txt), "known" (the client may now know an
-        answer) or "page". Of the crawl, "opened", "yielded", "pushed", "popping", "popped",
-        "no pop", "duplicate", "meddled", "too late", "disallowed", "left", "fetched", "failed",
-        "asked to end", "closed" or "killed". Of both, "lag".
+        answer) or "page". Of the crawl, "pushed", "duplicate", "popping", "popped", "disallowed",
+        "left", "fetched", "failed", "asked to end", "closed" or "killed". Of both, "lag".
     :param process: 0 for the first process, 1 for the one that resumes the crawl, and so on.
     :param number: of a request that the spider yielded.
     :param detail: an answer, a reason or the class of an exception.
@@ -29,9 +30,6 @@ class Event(NamedTuple):
     site: int | None = None
     path: str = ""
     proxy: str = ""
-    priority: int = 0
-    start: bool = False
-    slot: str = ""
     detail: str = ""
     seconds: float = 0.0
 
@@ -40,12 +38,12 @@ class Log(NamedTuple):
     """The events of a crawl, in order.
 
     :param errors: the standard error of its processes.
-    :param code: the exit code of the last process, or `None` if it hung.
+    :param code: the exit code of the last process.
     """
 
     events: list[Event]
     errors: str
-    code: int | None
+    code: int
 
     def of(self, *kinds: str) -> Iterator[Event]:
         """Yield the events of these kinds."""
@@ -57,7 +55,8 @@ class Log(NamedTuple):
         return sum(lag.seconds for lag in lags if lag.time - lag.seconds <= until)
 
 
-def read_events(path: Path) -> list[Event]:
-    """Read the events in a file. A killed process may have written half a line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Event(*json.loads(line)) for line in lines if line[:1] + line[-1:] == "[]"]
+def read_events(folder: Path) -> list[Event]:
+    """Read the events of all processes. A killed one may have written half a line at the end."""
+    files = folder.glob(EVENTS.format("*"))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return [Event(*json.loads(line)) for line in lines if line.endswith("]")]

@@ -20,31 +20,24 @@ _RULES = (
 )
 _PAGES = ("page",) * 12 + ("busy", "busy-once", "slow", "reset", "redirect", "redirect")
 _PLACES = (20, 99, 101, 450, 560, 745, 950)
-_MIDDLEWARES = ("raise", "ignore", "respond", "raise-after", "swallow")
+_MIDDLEWARES = ("raise", "respond", "raise-after", "swallow")
 #: Settings, and the values to choose from.
 _SETTINGS: dict[str, tuple[Any, ...]] = {
     "CONCURRENT_REQUESTS": (1, 2, 4, 8, 16),
     "CONCURRENT_REQUESTS_PER_DOMAIN": (1, 2, 4, 8),
     "DOWNLOAD_DELAY": (0, 0, 0, 0.01, 0.03),
     "AUTOTHROTTLE_ENABLED": (True, *(False,) * 5),
-    "AUTOTHROTTLE_START_DELAY": (0.05,),
-    "AUTOTHROTTLE_MAX_DELAY": (0.2,),
     "CLOSESPIDER_PAGECOUNT": (5, 15, *(0,) * 20),
     "CLOSESPIDER_TIMEOUT": (1, *(0,) * 12),
     "HTTPCACHE_ENABLED": (True, *(False,) * 4),
     "RETRY_ENABLED": (True, False),
-    "RETRY_TIMES": (1,),
     "ROBOTS_CACHE": (True, False, False),
     "ROBOTS_REPORT": (True, *(False,) * 4),
     "ROBOTS_UNREACHABLE_BACKOFF": ([], [0.2], [0.1, 0.3]),
     "ROBOTS_UNREACHABLE_TTL": (300, 300, 0.5),
     "ROBOTS_UNREACHABLE_STATUSES": ([429], [429], [401, 403, 429], []),
     "JOBDIR": (True, False, False),
-    # The last request in is the first one out, or the first one in.
-    "SCHEDULER_MEMORY_QUEUE": ("LifoMemory", "FifoMemory"),
-    "SCHEDULER_DISK_QUEUE": ("PickleLifoDisk", "PickleFifoDisk"),
-    "SCHEDULER_START_MEMORY_QUEUE": ("LifoMemory", "FifoMemory", None),
-    "SCHEDULER_START_DISK_QUEUE": ("PickleLifoDisk", "PickleFifoDisk", None),
+    "SCHEDULER_DISK_QUEUE": tuple(f"scrapy.squeues.Pickle{n}DiskQueue" for n in ("Lifo", "Fifo")),
     # Limits of the package, which are not settings.
     "MAX_PARKED": (100_000, 100_000, 2, 0),
     "MAX_FETCHES": (100, 100, 2),
@@ -56,22 +49,20 @@ class Ask(NamedTuple):
 
     site: int
     page: int
-    proxy: str = ""
-    dont_filter: bool = False
-    priority: int = 0
+    proxy: str
+    dont_filter: bool
+    priority: int
 
 
 class Page(NamedTuple):
     """A page.
 
-    :param kind: how the server answers, one of `_PAGES`.
-    :param target: site and page to which it redirects.
+    :param kind: how the server answers, one of `_PAGES`. A redirect leads to the first of `asks`.
     :param asks: what its callback yields.
     """
 
     path: str
     kind: str
-    target: tuple[int, int]
     asks: tuple[Ask, ...]
 
 
@@ -122,69 +113,61 @@ class Plan(NamedTuple):
     is_wrapped: bool
 
 
-def draw(seed: int, runtime: str | None = None, names: Sequence[str] = tuple(ANSWERS)) -> Plan:
+def draw(seed: int, names: Sequence[str] = tuple(ANSWERS), sizes: Sequence[int] = ()) -> Plan:
     """Draw a plan.
 
-    :param runtime: one of `RUNTIMES`, or `None` if it is drawn, too.
     :param names: the answers to requests for robots.txt.
+    :param sizes: the number of pages of each site; drawn, too, by default.
     """
     source = random.Random(seed)
     choice = source.choice
     settings = {key: choice(values) for key, values in _SETTINGS.items()}
-    for key, name in settings.items():
-        settings[key] = f"scrapy.squeues.{name}Queue" if key.endswith("_QUEUE") and name else name
     is_wrapped = choice((True, False, False))
     # A third-party queue loses requests if it is killed.
     signs = ("SIGTERM", "SIGINT", "SIGTERM" if is_wrapped else "SIGKILL")
     interruptions = tuple(
-        (round(source.uniform(0, choice((1, 3, 9))), 2), choice(signs))
+        (source.uniform(0, choice((1, 3, 9))), choice(signs))
         for _ in range(choice((0, 0, 0, 1, 1, 2)))
     )
     settings["JOBDIR"] |= bool(interruptions)
-    sizes = [source.randint(3, 12) for _ in range(source.randint(2, 6))]
+    sizes = sizes or [source.randint(3, 12) for _ in range(source.randint(2, 6))]
+    pages = [(site, page) for site, size in enumerate(sizes) for page in range(size)]
     proxies = choice((("",), ("",), ("", "", "live", *PROXIES)))
-
-    def page_of() -> tuple[int, int]:
-        site = source.randrange(len(sizes))
-        return site, source.randrange(sizes[site])
 
     def ask(site: int, page: int) -> Ask:
         return Ask(site, page, choice(proxies), source.random() < 0.1, choice((0, 0, 0, 5, -5)))
 
     def page(number: int) -> Page:
         path = f"/{choice(_FOLDERS)}/{number}{choice(_ENDINGS)}"
-        asks = tuple(ask(*page_of()) for _ in range(source.randint(0, 4)))
-        return Page(path, choice(_PAGES), page_of(), asks)
+        asks = tuple(ask(*choice(pages)) for _ in range(source.randint(1, 3)))
+        return Page(path, choice(_PAGES), asks)
 
-    starts = [ask(site, page) for site, size in enumerate(sizes) for page in range(size)]
-    source.shuffle(starts)
+    def site(size: int) -> Site:
+        rules = source.sample(_RULES, source.randint(1, 5))
+        if source.random() < 0.1:
+            rules.append("Disallow: /")
+        script = [GOOD if source.random() < 0.3 else choice(names)]
+        while ANSWERS[script[-1]].meaning == CLOSED and source.random() < 0.7:
+            script.append(choice(names) if source.random() < 0.5 else GOOD)
+        return Site(
+            host=f"127.0.0.{source.randint(1, len(sizes))}",  # some sites share a host
+            rules=tuple(rules),
+            pace=choice((0, 0, 0, 0.1, 0.2, 0.3)),
+            script=tuple(script),
+            down=choice((0,) * 12 + (0.25, 600)),
+            pages=tuple(map(page, range(size))),
+        )
+
+    middlewares = range(choice((0, 0, 0, 1, 2)))
     return Plan(
         seed,
-        runtime or choice(RUNTIMES),
+        choice(RUNTIMES),
         settings,
-        tuple(_site(source, names, tuple(map(page, range(size)))) for size in sizes),
-        tuple(starts),
-        parts=tuple(
-            Part(
-                choice((20, 99, 101, 450, 560, 745, 950)),
-                choice(_MIDDLEWARES),
-                choice((True, False)),
-            )
-            for _ in range(choice((0, 0, 0, 1, 2)))
+        tuple(map(site, sizes)),
+        tuple(ask(*one) for one in source.sample(pages, len(pages))),
+        tuple(
+            Part(choice(_PLACES), choice(_MIDDLEWARES), choice((True, False))) for _ in middlewares
         ),
-        interruptions=interruptions,
-        is_wrapped=is_wrapped,
+        interruptions,
+        is_wrapped,
     )
-
-
-def _site(source: random.Random, names: Sequence[str], pages: tuple[Page, ...]) -> Site:
-    rules = source.sample(_RULES, source.randint(1, 5))
-    if source.random() < 0.1:
-        rules = ["Disallow: /", *source.sample(_RULES, 2)]
-    script = [GOOD if source.random() < 0.3 else source.choice(names)]
-    while ANSWERS[script[-1]].meaning == CLOSED and source.random() < 0.7:
-        script.append(source.choice(names) if source.random() < 0.5 else GOOD)
-    host = source.choice(("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.3"))
-    pace = source.choice((0, 0, 0, 0.1, 0.2, 0.3))
-    down = source.choice((0,) * 12 + (0.25, 600))
-    return Site(host, tuple(rules), pace, tuple(script), down, pages)
