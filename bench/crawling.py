@@ -1,11 +1,14 @@
-"""Settings, a download handler and a function that several benchmarks share."""
+"""Settings, a download handler and functions that several benchmarks share."""
 
+import asyncio
+import os
+from pathlib import Path
 from typing import Any, TypeVar
 
 from scrapy import Request, Spider
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import HtmlResponse, Response, TextResponse
 
 AnySpider = TypeVar("AnySpider", bound=Spider)
 
@@ -26,11 +29,20 @@ PAGE = b"<!DOCTYPE html><html><body><p>Some text.</p></body></html>"
 
 
 class MadeUpAnswers(BaseDownloadHandler):
-    """A download handler that sends nothing. Subclasses make up the robots.txt of each site."""
+    """A download handler that sends nothing.
+
+    The setting BENCH_ROBOTS_TXT is the robots.txt of all sites, or `None` if it never arrives.
+    """
+
+    # With a handler of another module, our middleware would also judge final URLs.
+    __module__ = BaseDownloadHandler.__module__
 
     async def robots_txt(self, request: Request) -> Response:
-        """Return the answer to a request for robots.txt."""
-        raise NotImplementedError
+        """Return the answer to a request for robots.txt, or never return."""
+        body = self.crawler.settings["BENCH_ROBOTS_TXT"]
+        if body is None:
+            await asyncio.Event().wait()
+        return TextResponse(request.url, body=body, request=request)
 
     async def download_request(self, request: Request) -> Response:
         """Return the answer to a request."""
@@ -47,3 +59,9 @@ def crawled(spider: type[AnySpider], settings: dict[str, Any], **arguments: obje
     process.start()
     assert isinstance(crawler.spider, spider)
     return crawler.spider
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process uses (on Linux)."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -16,8 +16,8 @@ from time import perf_counter_ns, process_time_ns
 
 from scrapy.http import HtmlResponse
 
+from bench.crawling import resident
 from bench.files import AGENT, generated
-from bench.hosts import resident
 from bench.parsers import life, without_gc
 from bench.peers import CORE, PEERS, PROTEGO, Peer
 from bench.processes import call

@@ -5,26 +5,18 @@ memory of the process, minus the memory of the same crawl without robots.txt.
 """
 
 import gc
-import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.http import Response, TextResponse
 
-from bench.crawling import MODES, OFF, OURS, STOCK, MadeUpAnswers, crawled
+from bench.crawling import MODES, OFF, OURS, STOCK, MadeUpAnswers, crawled, resident
 from bench.files import generated
 from bench.processes import call
 
 # Number of different files. Each host has its own copy of one.
 _FILES = 1000
-
-
-def resident() -> int:
-    """Return the bytes of memory that this process uses (on Linux)."""
-    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 class GeneratedFiles(MadeUpAnswers):

@@ -18,8 +18,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from scrapy import Request, Spider
-from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
-from scrapy.http import Response, TextResponse
+from scrapy.http import Response
 
 from bench.crawling import MODES, OFF, OURS, STOCK, MadeUpAnswers, crawled
 from bench.processes import call
@@ -32,19 +31,6 @@ _SLOWDOWN = 30
 #: Goals: instructions of a start beyond Scrapy's own, of a page as a share of a page without
 #: robots.txt, and of an origin as a share of Scrapy's own.
 START, PAGE, ORIGIN = 140e6, 1.006, 1.0
-
-
-class SameRules(MadeUpAnswers, HTTP11DownloadHandler):
-    """Replaces Scrapy's download handler. All sites have the same robots.txt.
-
-    With a handler of another module, our middleware would also judge final URLs.
-    """
-
-    __module__ = HTTP11DownloadHandler.__module__
-
-    async def robots_txt(self, request: Request) -> Response:
-        """Return the file."""
-        return TextResponse(request.url, body=RULES, request=request)
 
 
 class Pages(Spider):
@@ -73,9 +59,9 @@ def crawl(mode: str, urls: list[str]) -> None:
     time.monotonic = lambda: clock() / _SLOWDOWN
     concurrency = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
     quiet = {"LOG_ENABLED": False, "LOGSTATS_INTERVAL": 0}
-    handlers = {"DOWNLOAD_HANDLERS": {"http": SameRules}}
+    answers = {"DOWNLOAD_HANDLERS": {"http": MadeUpAnswers}, "BENCH_ROBOTS_TXT": RULES}
     gc.disable()
-    crawled(Pages, {**MODES[mode], **concurrency, **quiet, **handlers}, urls=urls)
+    crawled(Pages, {**MODES[mode], **concurrency, **quiet, **answers}, urls=urls)
 
 
 def count(mode: str, urls: list[str]) -> int:
