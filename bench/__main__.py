@@ -1,4 +1,4 @@
-"""Compare robots.txt parsers, and the memory of crawls of many hosts.
+"""Compare robots.txt parsers, and crawls of many hosts.
 
 With --all, also run the other benchmarks, which takes about 90 minutes. Together they print every
 number that the project promises. A missed goal is printed; other machines have other times.
@@ -14,13 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.files import URLS, generated, in_folder
-from bench.hosts import kib_per_host
+from bench.hosts import show_hosts
 from bench.parsers import LIVES, show_lives, show_verdicts
 from bench.peers import CORE, GOOGLE, OURS, PROTEGO, RERP, URLLIB, installed
-from bench.report import table
 
-#: Largest KiB of memory for each host after the first half, when the caches are full.
-HOSTS = {"ours, each further host": 2.5}
 #: Module -> options that make it quick.
 OTHERS = {
     "bench.growth": "--quick",
@@ -31,14 +28,6 @@ OTHERS = {
     "bench.faults": "--crawls 5",
     "tools.sizes": "",
 }
-
-
-def show_hosts(count: int) -> None:
-    """Print the memory of robots.txt in crawls of many hosts."""
-    costs = kib_per_host(count)
-    rows = [[name, f"{kib:.2f}", f"{HOSTS.get(name, '')}"] for name, kib in costs.items()]
-    title = f"Memory of robots.txt in a crawl of {count:,} hosts"
-    print(table(title, ["", "KiB per host", "goal"], rows), flush=True)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Measure how costs grow with rules, groups, URLs, agents and origins: `python -m bench.growth`.
+"""Measure how costs grow with rules, groups, URLs and agents: `python -m bench.growth`.
 
 Protego is measured in the same run, and the fastest of several runs counts. "First" is reading the
 file and one verdict, and "later" is one more verdict. The last tables have the files and pages that
@@ -6,30 +6,20 @@ cost most.
 """
 
 import argparse
-import gc
 import math
-import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
 
 from scrapy.http import HtmlResponse
 
-from bench.crawling import resident
-from bench.files import AGENT, generated
+from bench.files import AGENT
 from bench.parsers import life, without_gc
 from bench.peers import CORE, PEERS, PROTEGO, Peer
-from bench.processes import call
 from bench.report import table
-from scrapy_robots_rfc.cache.entry import CacheEntry, Validators
-from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
 from scrapy_robots_rfc.fetching.parsed import ParsedRobots
-from scrapy_robots_rfc.fetching.reader import LARGE
-from scrapy_robots_rfc.policy.access import Outcome, Validity
-from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.usage.page_rules import rules_of, unendorsed
 
 _BASE = "https://site.example"
@@ -164,70 +154,6 @@ def compare(cases: Iterable[tuple[str, Case]]) -> list[list[str]]:
     return rows
 
 
-def origins(count: int) -> list[float]:
-    """Fill a memory cache with origins, and get a verdict from each.
-
-    :returns: processor microseconds to put an origin and get its first verdict, to get verdicts in
-        turn, and at random; the longest pause of the garbage collector in milliseconds; KiB of each
-        origin.
-    """
-    files = [file for file in generated(1000) if len(file.body) <= LARGE]
-
-    def parse(_: Origin, entry: CacheEntry) -> ParsedRobots:
-        return ParsedRobots(None, RobotsTxt.parse(entry.body or b""))
-
-    def origin_of(number: int) -> Origin:
-        return Origin("https", f"{number}.{files[number % len(files)].host}", 443)
-
-    def ask(order: Iterable[int]) -> float:
-        start = process_time_ns()
-        for number in order:
-            robots = memory.get(origin_of(number))
-            assert robots is not None
-            urls = files[number % len(files)].urls
-            robots.decide(urls[number % len(urls)], _AGENT)
-        return (process_time_ns() - start) / count / 1000
-
-    memory: MemoryCache = MemoryCache(count, parse=parse, evicted=lambda: None)
-    put = 0
-    with longest_pause() as pauses:
-        before = resident()
-        for number in range(count):
-            file, origin = files[number % len(files)], origin_of(number)
-            body = bytes(bytearray(file.body))  # origins do not share bytes
-            validity = Validity(Outcome.SUCCESSFUL, number + 86400.0, float(number))
-            validators = Validators(origin.robots_url, b'"%x-5f2a"' % number)
-            entry = CacheEntry(validity, 200, "200", float(number), validators, body)
-            start = process_time_ns()
-            robots = parse(origin, entry)
-            memory.put(origin, robots, entry)
-            robots.decide(file.urls[0], _AGENT)
-            put += process_time_ns() - start
-        in_turn = ask(range(count))
-        at_random = ask(random.Random(count).choices(range(count), k=count))
-        kib = (resident() - before) / count / 1024
-    return [put / count / 1000, in_turn, at_random, max(pauses), kib]
-
-
-@contextmanager
-def longest_pause() -> Iterator[list[float]]:
-    """Collect the pauses of the garbage collector, in milliseconds of processor time."""
-    pauses, began = [0.0], 0
-
-    def collected(phase: str, _: dict[str, int]) -> None:
-        nonlocal began
-        if phase == "start":
-            began = process_time_ns()
-        else:
-            pauses.append((process_time_ns() - began) / 1e6)
-
-    gc.callbacks.append(collected)
-    try:
-        yield pauses
-    finally:
-        gc.callbacks.remove(collected)
-
-
 def longest_block(body: bytes) -> float:
     """Return the time that reading a file blocks the event loop, in milliseconds."""
     start = process_time_ns()
@@ -248,7 +174,6 @@ def page_rules(text: str) -> float:
 
 
 _HEAD = ("", "first, us", "Protego", "later, us", "Protego")
-_HEAD_ORIGINS = ("", "put, us", "in turn, us", "at random, us", "collector, ms", "KiB each")
 
 
 def main() -> None:
@@ -261,12 +186,6 @@ def main() -> None:
         chosen = [size for size in sizes if size <= _MAX_QUICK or not is_quick]
         rows = compare((f"{size:,}", make(size)) for size in chosen)
         print(table(f"Growth with {name}", _HEAD, rows))
-    rows = []
-    for count in (_MAX_QUICK, 2 * _MAX_QUICK) if is_quick else (10_000, 100_000, 1_000_000):
-        costs, _ = call("bench.growth.origins", count)
-        rows.append([f"{count:,}", *(f"{cost:,.2f}" for cost in costs)])
-    goals = "goals at 100,000: collector 150, 2.5 KiB"
-    print(table(f"Growth with origins in memory ({goals})", _HEAD_ORIGINS, rows))
     if is_quick:
         return
     rows = compare(WORST.items())

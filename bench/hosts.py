@@ -1,11 +1,14 @@
-"""Measure the memory that robots.txt takes in a crawl of many hosts, as part of `python -m bench`.
+"""Measure what robots.txt costs in a crawl of many hosts, as part of `python -m bench`.
 
-Each crawl runs in its own process and requests one page of each host. The cost of robots.txt is the
-memory of the process, minus the memory of the same crawl without robots.txt.
+Each crawl runs in its own process and requests one page of each host. The memory of robots.txt is
+the memory of the process, minus the memory of the same crawl without robots.txt. The time of a host
+should be the same in both halves of a crawl.
 """
 
 import gc
+import time
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -14,6 +17,7 @@ from scrapy.http import Response, TextResponse
 from bench.crawling import MODES, OFF, OURS, STOCK, MadeUpAnswers, crawled, resident
 from bench.files import generated
 from bench.processes import call
+from bench.report import table
 
 # Number of different files. Each host has its own copy of one.
 _FILES = 1000
@@ -39,8 +43,21 @@ class GeneratedFiles(MadeUpAnswers):
         return TextResponse(request.url, headers=headers, body=body, request=request)
 
 
+class Moment(NamedTuple):
+    """The state of the process at the start, in the middle or at the end of a crawl.
+
+    :param memory: in bytes.
+    :param seconds: processor time.
+    :param collection: seconds of a garbage collection.
+    """
+
+    memory: int
+    seconds: float
+    collection: float
+
+
 class Hosts(Spider):
-    """Requests a page of each host, and measures the memory in the middle and at the end."""
+    """Requests a page of each host, and measures three moments."""
 
     name = "hosts"
 
@@ -48,11 +65,11 @@ class Hosts(Spider):
         super().__init__()
         self._count = count
         self._done = 0
-        self.memory: dict[str, int] = {}
+        self.moments: list[Moment] = []
 
     async def start(self) -> AsyncIterator[Request]:
         self.crawler.signals.connect(self.on_idle, signals.spider_idle)
-        self._measure("start")
+        self._measure()
         for number in range(self._count):
             url = f"https://site{number}.example/page/about-us.html"
             yield Request(url, self.done, errback=self.done)
@@ -61,19 +78,20 @@ class Hosts(Spider):
         """Count a page that was fetched or dropped."""
         self._done += 1
         if self._done == self._count // 2:
-            self._measure("half")
+            self._measure()
 
     def on_idle(self) -> None:
         assert self._done == self._count
-        self._measure("end")
+        self._measure()
 
-    def _measure(self, moment: str) -> None:
+    def _measure(self) -> None:
+        start = time.process_time()
         gc.collect()
-        self.memory[moment] = resident()
+        self.moments.append(Moment(resident(), start, time.process_time() - start))
 
 
-def crawl(mode: str, count: int, cache_size: int) -> dict[str, int]:
-    """Crawl in this process, and return its bytes of memory at three moments."""
+def crawl(mode: str, count: int, cache_size: int) -> list[Moment]:
+    """Crawl in this process."""
     settings = {
         **MODES[mode],
         "CONCURRENT_REQUESTS": 32,
@@ -84,26 +102,35 @@ def crawl(mode: str, count: int, cache_size: int) -> dict[str, int]:
         # A tenth of the files have a Crawl-delay. It takes memory, but no request waits for it.
         "ROBOTS_CRAWL_DELAY_MAX": 0.01,
     }
-    return crawled(Hosts, settings, count=count).memory
+    return crawled(Hosts, settings, count=count).moments
 
 
-def kib_per_host(count: int) -> dict[str, float]:
-    """Return the KiB that robots.txt takes for each host, by what was measured."""
-    off, _ = call("bench.hosts.crawl", OFF, count, count)
-
-    def cost(memory: dict[str, int], since: str) -> int:
-        off_cost: int = off["end"] - off[since]
-        return memory["end"] - memory[since] - off_cost
-
-    modes = {
+def show_hosts(count: int) -> None:
+    """Print the costs of robots.txt in crawls of many hosts."""
+    crawls = {
+        OFF: (OFF, count),
         STOCK: (STOCK, count),
         "ours": (OURS, 10_000),
         f"ours, ROBOTS_CACHE_SIZE = {count:,}": (OURS, count),
     }
-    costs = {}
-    for name, (mode, cache_size) in modes.items():
-        memory, _ = call("bench.hosts.crawl", mode, count, cache_size)
-        costs[name] = cost(memory, "start") / count / 1024
-    # After the first half, the table of parsed files is full.
-    costs["ours, each further host"] = cost(memory, "half") / (count / 2) / 1024
-    return costs
+    rows, memory_without = [], (0, 0)
+    for name, (mode, cache_size) in crawls.items():
+        moments, _ = call("bench.hosts.crawl", mode, count, cache_size)
+        start, half, end = (Moment(*moment) for moment in moments)
+        memory = end.memory - start.memory, end.memory - half.memory
+        if mode == OFF:
+            memory_without = memory
+        # After the first half, the caches are full.
+        kib, further_kib = (
+            (ours - without) / hosts / 1024
+            for ours, without, hosts in zip(memory, memory_without, (count, count / 2), strict=True)
+        )
+        halves = [
+            (after.seconds - before.seconds - before.collection) / (count / 2) * 1e6
+            for before, after in ((start, half), (half, end))
+        ]
+        costs = (f"{kib:.2f}", f"{further_kib:.2f}", *(f"{micros:,.0f}" for micros in halves))
+        rows.append([name, *costs, f"{end.collection * 1000:.0f}"])
+    title = f"A crawl of {count:,} hosts (goals: 2.5 KiB for each further host, collector 150 ms)"
+    head = ["", "KiB per host", "further host", "us, first half", "second half", "collector, ms"]
+    print(table(title, head, rows), flush=True)
