@@ -12,6 +12,7 @@ import logging
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +20,6 @@ from typing import Self
 
 from bench import peers, public_cases
 from bench.conformance_cases import GOOGLE, OURS, RFC, SECTIONS, Question, questions
-from bench.public_cases import Difference
 from bench.report import table
 from scrapy_robots_rfc.parser import RfcRobotParser
 
@@ -100,26 +100,25 @@ def differing(load: peers.Load, asked: Sequence[Question]) -> dict[str, str]:
     return wrong
 
 
-def measure(asked: Sequence[Question]) -> tuple[Record, list[Difference]]:
-    """Get the verdicts of all parsers."""
+def measure(asked: Sequence[Question]) -> Record:
+    """Get the verdicts of all parsers, and print those that no reason explains."""
     new_urllib, version = newest_urllib()
     parsers = peers.PEERS | {peers.OURS: ours(), NEW_URLLIB: new_urllib}
     differs = {name: differing(parsers[name].load, asked) for name in NAMES}
     files, agents = public_cases.files(), public_cases.crawlers()
-    differences = [
-        difference
-        for name in PUBLIC
-        for difference in public_cases.compare(name, parsers[name].load, files, agents)
-    ]
-    public: dict[str, dict[str, int]] = {name: {} for name in PUBLIC}
-    for one in sorted(differences, key=lambda one: one.reason):
-        counted = public[one.parser]
-        counted[one.reason] = counted.get(one.reason, 0) + len(one.crawlers)
-    count = sum(len(dict.fromkeys(file.urls)) for file in files) * len(agents)
+    public = {}
+    for name in PUBLIC:
+        counts: Counter[str] = Counter()
+        for reason, text in public_cases.differences(parsers[name].load, files, agents):
+            counts[reason] += 1
+            if reason == public_cases.UNEXPLAINED:
+                print(f"unexplained: {name}, {text}")
+        public[name] = dict(sorted(counts.items()))
+    count = sum(len(file.urls) for file in files) * len(agents)
     names = dict.fromkeys(NAMES + PUBLIC)
     versions = {name: parsers[name].version for name in names if name != peers.OURS}
     versions[NEW_URLLIB] = version
-    return Record(versions, differs, public, count), differences
+    return Record(versions, differs, public, count)
 
 
 def rows(asked: Sequence[Question], record: Record) -> list[list[str]]:
@@ -141,12 +140,9 @@ def rows(asked: Sequence[Question], record: Record) -> list[list[str]]:
     ]
 
 
-def public_rows(record: Record) -> list[list[str]]:
-    """Return a row for each reason, and their sum."""
-    reasons = sorted({reason for counted in record.public.values() for reason in counted})
-    counts = [record.public.get(name, {}) for name in PUBLIC]
-    cells = [[r, *(f"{counted.get(r, 0):,}" for counted in counts)] for r in reasons]
-    return [*cells, ["all", *(f"{sum(counted.values()):,}" for counted in counts)]]
+def public_row(record: Record) -> list[str]:
+    """Return the number of verdicts on public questions that are not ours."""
+    return ["all", *(f"{sum(record.public[name].values()):,}" for name in PUBLIC)]
 
 
 def _replaced(text: str, name: str, lines: Iterable[str]) -> str:
@@ -171,8 +167,7 @@ def made(record: Record) -> dict[Path, str]:
     page = PAGE.read_text("utf-8")
     page = _replaced(page, "versions", [f"{versions} (urllib: of CPython)."])
     page = _replaced(page, "table", _markdown(HEAD, rows(asked, record)))
-    # The counts for each reason are in the record.
-    public = _markdown(("", *PUBLIC), public_rows(record)[-1:])
+    public = _markdown(("", *PUBLIC), [public_row(record)])
     page = _replaced(page, "public", [f"{record.asked:,} questions.", "", *public])
     return {
         CASES: "".join(f"{question.line()}\n" for question in asked),
@@ -191,14 +186,13 @@ def main() -> int:
         return subprocess.run(command, cwd=ROOT, check=False).returncode
     logging.disable()
     asked = questions()
-    record, differences = measure(asked)
+    record = measure(asked)
     print(", ".join(f"{name} {version}" for name, version in record.versions.items()))
     print(table(f"Wrong verdicts on {len(asked)} cases", HEAD, rows(asked, record)))
-    print(*differences, sep="\n")
     for case, given in record.differs[peers.OURS].items():
         print(f"{case}: ours {given}")
-    title = f"Other verdicts than ours on {record.asked:,} public questions, by reason"
-    print(table(title, ("", *PUBLIC), public_rows(record)))
+    title = f"Other verdicts than ours on {record.asked:,} public questions"
+    print(table(title, ("", *PUBLIC), [public_row(record)]))
     is_outdated = False
     for path, text in made(record).items():
         if arguments.write:
@@ -206,9 +200,8 @@ def main() -> int:
         elif path.read_text("utf-8") != text:
             is_outdated = True
             print(f"{path.relative_to(ROOT)} is out of date; update it with --write")
-    unexplained = [one for one in differences if one.reason == public_cases.UNEXPLAINED]
-    print(f"unexplained: {len(unexplained)}")
-    return 1 if record.differs[peers.OURS] or unexplained or is_outdated else 0
+    is_unexplained = any(public_cases.UNEXPLAINED in counts for counts in record.public.values())
+    return 1 if record.differs[peers.OURS] or is_unexplained or is_outdated else 0
 
 
 if __name__ == "__main__":

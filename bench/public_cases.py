@@ -7,11 +7,10 @@ with characters that are not allowed in a product token.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import NamedTuple
 
 from bench.conformance_cases import questions
 from bench.files import urls_of
@@ -27,38 +26,13 @@ UNEXPLAINED = "unexplained"
 REASONS = {"allow-ai-search-only": "RFC 2.2.1", "block-seo-tools": "RFC 2.2.1"}
 
 
-@dataclass(frozen=True, slots=True)
-class PublicFile:
+class PublicFile(NamedTuple):
     """A file, URLs of its host, and the decision that it tests if it is one of our cases."""
 
     name: str
     body: bytes
     urls: tuple[str, ...]
     decision: str = ""
-
-    def reason(self, agent: str) -> str:
-        """Return why other parsers may decide differently about a crawler."""
-        if self.decision:
-            return self.decision
-        if not re.fullmatch(r"[A-Za-z_-]+", agent):
-            return "leading-run"
-        return REASONS.get(self.name, UNEXPLAINED)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A verdict of a parser that differs from ours, and the crawlers that get it."""
-
-    parser: str
-    file: str
-    url: str
-    answer: str
-    reason: str
-    crawlers: tuple[str, ...]
-
-    def __str__(self) -> str:
-        decided = f"{self.parser} {self.answer} {self.url:.60}"
-        return f"{self.file}: {decided} for {len(self.crawlers)} crawlers ({self.reason})"
 
 
 def crawlers() -> list[str]:
@@ -73,30 +47,30 @@ def files() -> list[PublicFile]:
     found = []
     for slug in module.policies():
         body = module.policy(slug)["robots_txt"].encode()
-        found.append(PublicFile(slug, body, urls_of("e.example", body, _URLS)))
+        urls = dict.fromkeys(urls_of("e.example", body, _URLS))
+        found.append(PublicFile(slug, body, tuple(urls)))
     for question in questions():
         body = question.case.octets
         if len(body) < _MAX_SIZE and len(question.url) < _MAX_SIZE:
-            urls = (question.url, *urls_of("e.example", body, _URLS))
-            found.append(PublicFile(question.case.id, body, urls, question.reason))
+            urls = dict.fromkeys((question.url, *urls_of("e.example", body, _URLS)))
+            found.append(PublicFile(question.case.id, body, tuple(urls), question.reason))
     return found
 
 
-def compare(
-    name: str, load: Load, asked: Sequence[PublicFile], agents: Sequence[str]
-) -> Iterator[Difference]:
-    """Yield the verdicts of a parser that differ from ours."""
+def differences(
+    load: Load, asked: Sequence[PublicFile], agents: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the reason and a description of each verdict that differs from ours."""
     for file in asked:
-        differing: dict[tuple[str, str, str], list[str]] = defaultdict(list)
         # Read each file only once.
         ours, theirs = cache(PEERS[CORE].load), cache(load)
-        for url in dict.fromkeys(file.urls):
+        for url in file.urls:
             for agent in agents:
-                expected = answer(ours, file.body, url, agent)
                 given = answer(theirs, file.body, url, agent, _TIMEOUT)
-                if given != expected:
-                    differing[url, given, file.reason(agent)].append(agent)
+                if given != answer(ours, file.body, url, agent):
+                    is_token = re.fullmatch(r"[A-Za-z_-]+", agent)
+                    of_file = REASONS.get(file.name, UNEXPLAINED)
+                    reason = file.decision or (of_file if is_token else "leading-run")
+                    yield reason, f"{file.name}: {given} {url:.60} for {agent}"
                 if given.startswith("takes"):
                     break  # it would be as slow for the other crawlers
-        for (url, given, reason), names in differing.items():
-            yield Difference(name, file.name, url, given, reason, tuple(names))
