@@ -9,6 +9,7 @@ import random
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 #: The crawler. Few files name it, so the `*` group usually applies.
@@ -19,25 +20,9 @@ URLS = 20
 # The number of rules at each quantile.
 _QUANTILES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 _RULES = (0, 0, 1, 3, 12, 39, 81, 150, 477, 6000)
-_WORD_LIST = """
-about account admin ajax api app archive article assets author basket blog book browse
-build cache calendar cart catalog category cgi-bin changelog checkout client comment component
-config contact content core css customer data db default demo detail dev docs download edit email
-embed en error event export extra feed file filter find font forum gallery group guide help history
-home icon image import include index info install js lang layout lib license link list local log
-login mail manage map media member menu message misc mobile module name network news node note
-offer old order page partner password pay person photo plugin poll popup post preview price print
-private product profile public query rating readme register report request result review rss sample
-script search secure send service session setting share shop sign site skin sort source staff
-static stats store style support system tag temp test theme thread tmp token tool topic track tree
-trackback update upload user vendor version video view vote web widget wiki word work xml xmlrpc
-year zip"""
-_WORDS = _WORD_LIST.split()
-_BOT_LIST = """
-Googlebot bingbot Mediapartners-Google Slurp Twitterbot Baiduspider ia_archiver Yandex
-MJ12bot AhrefsBot msnbot dotbot AdsBot-Google Googlebot-Image SemrushBot Wget WebCopier Teleport
-CCBot GPTBot PetalBot facebookexternalhit 360Spider"""
-_BOTS = _BOT_LIST.split()
+_STARTS = ("ad", "ba", "car", "di", "ex", "fo", "gal", "ho", "in", "lo", "mem", "no", "or")
+_ENDS = ("", "min", "ta", "gory", "s", "le", "nt", "x", "re", "pro", "web", "up")
+_WORDS = tuple(map("".join, product(_STARTS, _ENDS)))
 _UNRELATED_LIST = """
 / /about /index.html /blog/2024/05/17/a-day-at-the-lake /products/4711?ref=home&page=2
 /assets/app.3f2a1c.js /en/contact-us/ /search?q=robots /wiki/K%C3%B6ln
@@ -121,8 +106,8 @@ def _body(rules: int, rng: random.Random) -> bytes:
     lines: list[str] = []
     if rng.random() < 0.25:
         lines += ["# Our terms of use, as far as crawlers are concerned"] * rng.choice((5, 15, 600))
-    for bot in rng.sample(_BOTS, rng.choices((0, 1, 4), (74, 17, 9))[0]):
-        lines += [f"User-agent: {bot}", "Disallow: /", ""]
+    for name in rng.sample(_WORDS, rng.choices((0, 1, 4), (74, 17, 9))[0]):
+        lines += [f"User-agent: {name}bot", "Disallow: /", ""]
     folder = f"/{rng.choice(_WORDS)}"  # large files list the contents of one folder
     lines.append(rng.choice(("User-agent: *", "User-Agent: *")))
     for _ in range(rules):

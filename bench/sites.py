@@ -1,4 +1,4 @@
-"""Sites for the crawls of benchmarks, in a process of their own: `python -m bench.sites DELAY`.
+"""Sites for the crawls of benchmarks, in a process of their own: `python -m bench.sites`.
 
 All sites listen on one port, which is printed. The address of a site determines what it does:
 
@@ -12,16 +12,11 @@ It does not import Scrapy, so that it starts fast.
 """
 
 import asyncio
-import json
 import resource
 import subprocess
 import sys
-import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from urllib.request import urlopen
 
 #: Seconds for each answer, so that concurrency limits a crawl, and not the machine.
 LATENCY = 0.05
@@ -41,6 +36,7 @@ Disallow: /user/register
 Disallow: /*.pdf$
 Disallow: /cgi-bin/
 """
+_PACED_RULES = RULES + b"Crawl-delay: 5\n"
 _PAGE = b"<!DOCTYPE html><html><body><p>Some text.</p></body></html>" * 8
 _HTML = b"<!DOCTYPE html><html><body>Page not found</body></html>"
 # Status and body for robots.txt; the last number of the address chooses one.
@@ -56,43 +52,27 @@ _VARIANTS = (
 )
 
 
-async def _answer(
-    paced_rules: bytes,
-    arrivals: dict[str, list[float]],
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-) -> None:
-    """Answer the requests on a connection.
-
-    :param paced_rules: the robots.txt of sites with a Crawl-delay.
-    :param arrivals: host -> times of its requests.
-    """
-    host = writer.get_extra_info("sockname")[0]
-    _, net, _, last = map(int, host.split("."))
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the requests on a connection."""
+    _, net, _, last = map(int, writer.get_extra_info("sockname")[0].split("."))
     while line := await reader.readline():
         while await reader.readline() not in (b"\r\n", b""):
             pass
-        target = line.split()[1]
         status, kind, body = b"200 OK", b"text/html", _PAGE
-        if target == b"/log":
-            body = json.dumps(arrivals).encode()
-        else:
-            arrivals[host].append(time.monotonic())
-            await asyncio.sleep(_NEVER if net == 3 else LATENCY if net in (1, 2) else 0)
-        if target == b"/robots.txt":
+        await asyncio.sleep(_NEVER if net == 3 else LATENCY if net in (1, 2) else 0)
+        if line.split()[1] == b"/robots.txt":
             kind = b"text/plain"
-            body = paced_rules if net == 1 else RULES
+            body = _PACED_RULES if net == 1 else RULES
             if net == 4:
                 status, body = _VARIANTS[last % len(_VARIANTS)]
         head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
         writer.write(head % (status, kind, len(body)) + body)
 
 
-async def _serve(delay: float) -> None:
+async def _serve() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    answer = partial(_answer, RULES + b"Crawl-delay: %g\n" % delay, defaultdict(list))
-    server = await asyncio.start_server(answer, "0.0.0.0", 0, backlog=2000)
+    server = await asyncio.start_server(_answer, "0.0.0.0", 0, backlog=2000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
@@ -108,17 +88,11 @@ class Sites:
         hosts = [f"127.{net}.{n // 200}.{1 + n % 200}" for n in range(sites)]
         return [f"http://{host}:{self.port}{path}{page}" for page in range(pages) for host in hosts]
 
-    def log(self) -> dict[str, list[float]]:
-        """Return the times of the requests that each site received."""
-        with urlopen(f"http://127.0.0.1:{self.port}/log") as answer:
-            log: dict[str, list[float]] = json.load(answer)
-        return log
-
 
 @contextmanager
-def serving(delay: float = 0) -> Iterator[Sites]:
+def serving() -> Iterator[Sites]:
     """Serve the sites."""
-    command = [sys.executable, "-m", "bench.sites", str(delay)]
+    command = [sys.executable, "-m", "bench.sites"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -128,4 +102,4 @@ def serving(delay: float = 0) -> Iterator[Sites]:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(float(sys.argv[1])))
+    asyncio.run(_serve())
