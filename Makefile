@@ -39,7 +39,7 @@ help:
 	@echo "make fleet-demo     crawl 300 local sites with four workers that share robots.txt files on Redis"
 	@echo "make test           run the tests, with the asyncio reactor and with another one"
 	@echo "make coverage       run the tests, and report which lines and branches they miss"
-	@echo "make pictures       draw the pictures of the documents (ARGS=report.png draws one)"
+	@echo "make pictures       draw the pictures of the documents"
 	@echo "make check          run ruff, mypy --strict, and checks of documents"
 	@echo "make bench          compare parsers and memory; ARGS=--all runs all benchmarks, ARGS='--all --quick' small ones"
 	@echo "make conformance    compare verdicts with other parsers (ARGS=--write records them)"
@@ -112,7 +112,7 @@ check: $(READY)
 
 # It needs Chromium.
 pictures: $(READY)
-	$(BIN)/python -m tools.pictures $(ARGS)
+	$(BIN)/python -m tools.pictures
 
 bench: $(READY)
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,8 +1,8 @@
 """Draw the pictures of the documents: `python -m tools.pictures`, or with `--check`, compare them.
 
-`report.png` is the HTML report of the demo, taken with Chromium. `comparison.svg` shows what
-`example_project/stock.py` measures. The text file beside each picture is the digest of the files
-that the picture shows, so `--check` finds a picture that is older than them.
+`report.png` is the HTML report of the demo, taken with Chromium. The file beside it has the digest
+of what it shows, so `--check` finds a picture that is older. `comparison.svg` shows the table of
+docs/demo.md, which a test compares with `example_project/stock.py`.
 """
 
 import hashlib
@@ -17,17 +17,9 @@ from pathlib import Path
 from tools.repository import ROOT
 
 ASSETS = ROOT / "docs" / "assets"
-PROJECT = ROOT / "example_project"
-DEMO_PAGE = ROOT / "docs" / "demo.md"
-COMMANDS = ROOT / "scrapy_robots_rfc" / "commands"
-#: Picture -> the files that it shows.
-SOURCES = {
-    "report.png": [COMMANDS / f"report_page.{kind}" for kind in ("html", "css", "js")],
-    "comparison.svg": [PROJECT / "stock.py"],
-}
-#: How often `stock.py` runs, because the numbers of one row depend on timing.
-RUNS = 5
-#: Row of `stock.py` -> what the site's robots.txt does.
+REPORT, COMPARISON = ASSETS / "report.png", ASSETS / "comparison.svg"
+DIGEST = ASSETS / "report.png.sha256"
+#: Row of the table -> what the site's robots.txt does.
 ROWS = {
     "waiting": "is slow, and 20 pages wait",
     "503": "answers 503",
@@ -59,82 +51,45 @@ _STYLE = """
 """
 
 
-def digest(picture: str) -> str:
-    """Return the digest of the files that a picture shows."""
-    contents = b"".join(path.read_bytes() for path in SOURCES[picture])
+def digest() -> str:
+    """Return the digest of the files that the report consists of."""
+    page = ROOT / "scrapy_robots_rfc" / "commands" / "report_page.html"
+    contents = b"".join(page.with_suffix(f".{kind}").read_bytes() for kind in ("html", "css", "js"))
     return hashlib.sha256(contents).hexdigest()
 
 
 def outdated() -> list[str]:
-    """Return the pictures that are older than the files that they show."""
-    return [
-        picture
-        for picture in SOURCES
-        if (ASSETS / f"{picture}.sha256").read_text("utf-8").strip() != digest(picture)
-    ]
+    """Return the pictures that are older than what they show."""
+    is_current = {
+        REPORT: DIGEST.read_text("utf-8").strip() == digest(),
+        COMPARISON: COMPARISON.read_text("utf-8") == comparison(),
+    }
+    return [picture.name for picture, current in is_current.items() if not current]
 
 
-def run(*command: str, folder: Path) -> str:
-    """Run a command with the environment's packages, and return its output."""
-    done = subprocess.run(
-        [sys.executable, *command], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout
+def run(*command: str, folder: Path) -> None:
+    """Run a module with the environment's packages."""
+    subprocess.run([sys.executable, "-m", *command], cwd=folder, check=True, capture_output=True)
 
 
-def draw_report(picture: Path) -> None:
+def draw_report() -> None:
     """Crawl the demo, and take a picture of its report."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         report = f"ROBOTS_REPORT={folder / 'robots.jsonl'}"
-        run("-m", "scrapy", "crawl", "demo", "-s", report, folder=PROJECT)
-        run("-m", "scrapy", "robots", "report", "robots.jsonl", "--html", "r.html", folder=folder)
+        run("scrapy", "crawl", "demo", "-s", report, folder=ROOT / "example_project")
+        run("scrapy", "robots", "report", "robots.jsonl", "--html", "r.html", folder=folder)
         page = (folder / "r.html").as_uri()
-        profile, shot = f"--user-data-dir={folder / 'profile'}", f"--screenshot={picture}"
+        profile, shot = f"--user-data-dir={folder / 'profile'}", f"--screenshot={REPORT}"
         subprocess.run([*_CHROMIUM.split(), profile, shot, page], check=True, capture_output=True)
+    DIGEST.write_text(f"{digest()}\n", encoding="utf-8")
 
 
-def measured(waiting: list[str]) -> dict[str, tuple[str, str]]:
-    """Return the two numbers of each row of `stock.py`, as a range if several runs differ.
-
-    :param waiting: the numbers that earlier runs measured for the row that depends on timing.
-    """
-    found = {"waiting": [(alone, "0 of 20") for alone in waiting]}
-    for _ in range(RUNS):
-        heading, *lines = run("stock.py", folder=PROJECT).splitlines()[2:]
-        for line in (heading, *lines):
-            row, _, alone, plugin = re.split(r" {2,}", line.strip())
-            found.setdefault(row, []).append((alone, plugin))
-    return {
-        row: (_range([alone for alone, _ in numbers]), _range([ours for _, ours in numbers]))
-        for row, numbers in found.items()
-    }
-
-
-def _range(texts: list[str]) -> str:
-    """Return "5 to 16 of 20" for texts such as "5 of 20" and "16 of 20"."""
-    first, *others = sorted(set(texts), key=_pages)
-    return f"{first.split()[0]} to {others[-1]}" if others else first
-
-
-def _pages(text: str) -> int:
-    """Return the first number of a text, or 0 for a heading."""
-    first = text.split(maxsplit=1)[0]
-    return int(first) if first.isdecimal() else 0
-
-
-def draw_comparison(picture: Path) -> None:
-    """Measure, draw a table with bars, and widen the range in the page if it was exceeded."""
-    page = DEMO_PAGE.read_text("utf-8")
-    [(low, high)] = re.findall(r"(\d+) to (\d+) of 20", page)
-    numbers = measured([f"{low} of 20", f"{high} of 20"])
-    picture.write_text(svg(numbers), encoding="utf-8")
-    changed = page.replace(f"{low} to {high} of 20", numbers["waiting"][0])
-    DEMO_PAGE.write_text(changed, encoding="utf-8")
-
-
-def svg(numbers: dict[str, tuple[str, str]]) -> str:
-    """Return the picture."""
+def comparison() -> str:
+    """Return the picture of the table."""
+    page = (ROOT / "docs" / "demo.md").read_text("utf-8")
+    cells = (line.strip("|").split("|")[:4] for line in page.splitlines() if line[:1] == "|")
+    numbers = {row.strip(" `"): (alone.strip(), ours.strip()) for row, _, alone, ours in cells}
     height = 84 + 40 * len(ROWS)
     size = f'viewBox="0 0 510 {height}" width="510" height="{height}"'
     lines = [
@@ -166,20 +121,16 @@ def _cell(left: int, top: int, text: str) -> list[str]:
     ]
 
 
-DRAW = {"report.png": draw_report, "comparison.svg": draw_comparison}
-
-
 def main() -> None:
-    """Draw all pictures or the named ones, or compare them."""
+    """Draw the pictures, or compare them."""
     if "--check" in sys.argv:
         names = outdated()
         sys.exit(f"older than what they show: {', '.join(names)}; make pictures" if names else 0)
+    COMPARISON.write_text(comparison(), encoding="utf-8")
     # A proxy from the environment would not find the sites.
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]
-    for picture in sys.argv[1:] or DRAW:
-        DRAW[picture](ASSETS / picture)
-        (ASSETS / f"{picture}.sha256").write_text(f"{digest(picture)}\n", encoding="utf-8")
+    draw_report()
 
 
 if __name__ == "__main__":

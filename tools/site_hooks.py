@@ -3,7 +3,6 @@
 import posixpath
 import re
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,6 @@ SERVICE = "scrapy_robots_rfc.fetching.service.RobotsService"
 _LINES = re.MULTILINE | re.DOTALL
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 _CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]*`)", _LINES)
-_NESTED_FENCE = re.compile(r"^(?: {2,3})(```\w*\n(?:.*\n)*?) {2,3}```$", re.MULTILINE)
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 
@@ -71,14 +69,14 @@ def reference() -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:  # noqa: ANN401 - mkdocs's own arguments
-    """Change links to files outside the site into links to the repository, and indent code."""
+    """Change links to files outside the site into links to the repository."""
     source = page.file.src_uri
     origin = next((name for name, built in FROM_ROOT.items() if built == source), f"docs/{source}")
 
     def replaced(found: re.Match[str]) -> str:
         return target_of(found[1], origin, files)
 
-    parts = _CODE.split(_NESTED_FENCE.sub(indented, markdown))
+    parts = _CODE.split(markdown)
     # GitHub needs a backslash before a | in code in a table, but Markdown would show it.
     parts = [
         part.replace("\\|", "|") if number % 2 else _LINK.sub(replaced, part)
@@ -118,8 +116,3 @@ def target_of(link: str, origin: str, files: Files) -> str:
     if not (ROOT / path).exists():
         raise PluginError(f"{origin} links to {link}, which does not exist")
     return link_to(path, anchor)
-
-
-def indented(found: re.Match[str]) -> str:
-    """Return a block of code in a list item, indented by four columns instead of two."""
-    return textwrap.indent(f"{textwrap.dedent('  ' + found[1])}```", "    ")

@@ -12,16 +12,12 @@ from scrapy_robots_rfc._scrapy import PRIVATE
 from tools.repository import ROOT
 
 PACKAGE = "scrapy_robots_rfc"
-#: Folders and files that the kernel does not need.
+#: The start of the paths that the kernel does not need.
 COMPONENTS = (
     "usage/",
     "reporting/",
     "commands/",
-    "core/lint.py",
-    "core/lint_codes.py",
-    "core/lint_findings.py",
-    "core/lint_groups.py",
-    "core/lint_suggestions.py",
+    "core/lint",
     "core/near_misses.py",
     "core/response.py",
     "core/uses.py",
