@@ -190,12 +190,12 @@ class Order(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def close_and_resume(self, data: st.DataObject) -> None:
-        """Stop and resume the crawl: what is in memory is lost, as with Scrapy."""
+        """Stop and resume the crawl: what is in memory is stored on disk."""
         self.state = json.loads(json.dumps(self.ours["disk"].close()))
         for key in [key for key in self.plain if key[0] == "memory"]:
             queue = self.plain.pop(key)
             while (request := queue.pop()) is not None:
-                self.queued[request.url] -= 1
+                self.reference("disk", request).push(request)
         self.resume()
 
     @invariant()
@@ -227,7 +227,7 @@ class Order(RuleBasedStateMachine):
 
 TestOrder = Order.TestCase
 TestOrder.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None,
+    max_examples=40, stateful_step_count=30, deadline=None,
     phases=(Phase.explicit, Phase.generate),  # to shrink a failure takes minutes
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
