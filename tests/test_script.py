@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,19 @@ def test_wrong_order_of_arguments(body: str, url: str | bytes, agent: str) -> No
     """Arguments in the order of urllib.robotparser raise ValueError, which says the right order."""
     for file in (RobotsTxt.parse(body), robots_from_response(404), robots_from_response(None)):
         for _ in range(2):
-            with pytest.raises(ValueError, match=r"call decide\(url, agent\)"):
+            with pytest.raises(ValueError, match=r"call decide\(url, tokens\)"):
                 file.decide(url, agent)
+
+
+@pytest.mark.parametrize(
+    ("url", "agent"),
+    [(None, "mybot"), (URL, None), (URL, b"mybot"), (URL, 5), (URL, [b"mybot"]), (URL, [None])],
+)
+def test_arguments_of_other_types(url: Any, agent: Any) -> None:
+    """A URL or agent of another type raises TypeError, which says what is accepted."""
+    for file in (RobotsTxt.parse(FILE), robots_from_response(404)):
+        with pytest.raises(TypeError, match=r"^the (URL|agent) must be a str"):
+            file.decide(url, agent)
 
 
 @pytest.mark.parametrize("url", [URL, "/private/x", "HTTPS://e.example/private/", "//e/private/"])
@@ -75,11 +87,11 @@ def test_right_order_of_arguments(url: str, agent: str) -> None:
     ],
 )
 def test_address_instead_of_a_file(text: str) -> None:
-    """Text that is a URL or path raises ValueError, unless a site sent it."""
-    with pytest.raises(ValueError, match=r"is a URL or a path; pass the content of the file"):
-        RobotsTxt.parse(text)
-    for body in (text, text.encode()):
-        assert robots_from_response(200, body).decide(URL, "mybot")
+    """Text that is a URL or path raises ValueError, but bytes do not."""
+    for parse in (RobotsTxt.parse, partial(robots_from_response, 200)):
+        with pytest.raises(ValueError, match=r"is a URL or a path; pass the content of the file"):
+            parse(text)
+        assert parse(text.encode()).decide(URL, "mybot")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +115,7 @@ def test_files_of_other_types(body: Any) -> None:
 def test_crawl_delay_of_a_url() -> None:
     """A URL instead of an agent raises ValueError."""
     for file in (RobotsTxt.parse(FILE), robots_from_response(404)):
-        with pytest.raises(ValueError, match=r"call crawl_delay\(agent\)"):
+        with pytest.raises(ValueError, match=r"call crawl_delay\(tokens\)"):
             file.crawl_delay(URL)
 
 
@@ -161,6 +173,9 @@ def test_size_limit() -> None:
         (robots(FILE), Reason.RULE),
         (redirect("/file", 301), Reason.RULE),
         (redirect("/robots.txt"), Reason.UNAVAILABLE),
+        (robots(FILE + "#" * 100, cut=100), Reason.UNREACHABLE),
+        (robots("#" * 100, cut=100), Reason.UNREACHABLE),
+        (robots(FILE + "#" * 600_000), Reason.RULE),
         (Reply(404), Reason.UNAVAILABLE),
         (Reply(429), Reason.UNREACHABLE),
         (Reply(503), Reason.UNREACHABLE),

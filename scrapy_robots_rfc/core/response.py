@@ -41,12 +41,11 @@ def robots_from_response(
 
     :param status: the status of the last response, after up to five redirects, or `None` if there
         was no response.
-    :param body: the body without any content coding.
+    :param body: the body without any content coding. Pass bytes, because a site may send a URL.
     :param max_size: see `RobotsTxt.parse`.
+    :raises ValueError: if `body` is a str that is a URL or a path instead of a file.
     """
     if status is not None and 200 <= status <= 299:
-        # Only a str can be refused, and any site may send a URL.
-        file = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
-        return RobotsTxt.parse(file, max_size=max_size)
+        return RobotsTxt.parse(body, max_size=max_size)
     is_unavailable = status is not None and 300 <= status <= 499 and status not in _UNKNOWN
     return _WithoutFile(Reason.UNAVAILABLE if is_unavailable else Reason.UNREACHABLE)

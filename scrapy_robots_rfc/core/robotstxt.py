@@ -100,6 +100,7 @@ class RobotsTxt:
         :param url: an absolute URL, or a path and query. Percent-encoding is optional.
         :param tokens: product tokens in order of preference. The first one that has a group in the
             file is used, or else the ``*`` group. A str can be a token or a User-Agent header.
+        :raises TypeError: if an argument has any other type.
         :raises ValueError: if `tokens` is a str, and the arguments seem to be in the wrong order.
         """
         if type(tokens) is str:  # a crawl passes a tuple
@@ -129,6 +130,8 @@ class RobotsTxt:
 
     def _rules_for(self, tokens: str | Sequence[str]) -> Ruleset:
         """Return the rules for the given tokens, which are cached."""
+        if not hasattr(tokens, "__len__") or not all(isinstance(name, str) for name in tokens):
+            raise TypeError(f"the agent must be a str or a list of str, not {tokens!r}")
         key = tokens if isinstance(tokens, str) else tuple(tokens)
         cached = self._rules.get(key)
         if cached is not None:
@@ -253,16 +256,18 @@ class RobotsTxt:
         :raises ValueError: if `tokens` is a URL.
         """
         if type(tokens) is str:
-            _check_order("/", tokens, "crawl_delay(agent)")
+            _check_order("/", tokens, "crawl_delay(tokens)")
         records = self.records_for(tokens, ["crawl-delay"])
         delays = (parse_delay(record.value) for record in records)
         return max((delay for delay in delays if delay is not None), default=None)
 
 
-def _check_order(url: str | bytes, agent: str, call: str = "decide(url, agent)") -> None:
+def _check_order(url: str | bytes, agent: str, call: str = "decide(url, tokens)") -> None:
     """Raise ValueError if a URL and an agent seem to be in the order of `urllib.robotparser`."""
     if _is_url(agent):
         raise ValueError(f"the agent is a URL, {agent!r}; call {call}")
+    if not isinstance(url, (str, bytes, bytearray)):
+        raise TypeError(f"the URL must be a str or bytes, not {url!r}")
     start = to_octets(url)
     if start[:1] != "/" and not _is_absolute(start):
         raise ValueError(f"{url!r} is neither a URL nor a path; call {call}")
