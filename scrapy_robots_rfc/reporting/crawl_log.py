@@ -16,13 +16,12 @@ from typing import NamedTuple
 from scrapy import Spider, signals as scrapy_signals
 from scrapy.crawler import Crawler
 from scrapy.http import Headers
-from scrapy.settings import BaseSettings
 from scrapy.utils.datatypes import LocalCache
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc._scrapy import slot_delay
-from scrapy_robots_rfc.core.agents import ANY, USER_AGENT_KEY
+from scrapy_robots_rfc.core.agents import ANY, USER_AGENT_KEY, parse_agent
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import join_items, pluralize
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -78,24 +77,24 @@ RETRYING = Kind(
 )
 GIVEN_UP = Kind(
     logging.WARNING,
-    "%s is unreachable (%s), so nothing is allowed; the next attempt is in %s s",
+    "%s is unreachable (%s), so nothing is allowed%s; the next attempt is in %s s",
     "robots.txt is unreachable, so nothing is allowed",
 )
 ROUTE_FAILED = Kind(
     logging.WARNING,
-    "%s is unreachable (%s), so nothing is allowed through this proxy or account; the next"
+    "%s is unreachable (%s), so nothing is allowed through this proxy or account%s; the next"
     " attempt is in %s s",
     "robots.txt is unreachable through a proxy or account, so nothing is allowed through it",
 )
 STALE = Kind(
     logging.INFO,
-    "%s is unreachable (%s), so an earlier copy is used; the next attempt is in %s s",
+    "%s is unreachable (%s), so an earlier copy is used%s; the next attempt is in %s s",
     "robots.txt is unreachable, so an earlier copy is used",
 )
 OPENED = Kind(
     logging.WARNING,
     "%s has been unreachable (%s) for longer than ROBOTS_UNREACHABLE_MAX_AGE, so"
-    " everything is allowed; the next attempt is in %s s",
+    " everything is allowed%s; the next attempt is in %s s",
     "robots.txt has been unreachable for longer than ROBOTS_UNREACHABLE_MAX_AGE, so everything is"
     " allowed",
 )
@@ -137,8 +136,8 @@ PACED = Kind(
 )
 PACED_ANYWAY = Kind(
     logging.INFO,
-    "%s applies to %s, but your own delay of %g s between its requests is longer",
-    "Crawl-delay or Request-rate applies, but your own delay is longer",
+    "%s applies to %s, but your own delay of %s s between its requests is at least as long",
+    "Crawl-delay or Request-rate applies, but your own delay is at least as long",
 )
 PACED_LESS = Kind(
     logging.INFO,
@@ -221,7 +220,7 @@ class CrawlLog:
         self._middleware = self._crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
         if self._middleware is not None:
             names = " or ".join(self._middleware.user_agents.default().tokens) or ANY
-            self.summary.agent = f"{names} (from {_source(self._crawler.settings, spider)})"
+            self.summary.agent = f"{names} (from {self._source(spider)})"
             self._log("Obeying robots.txt as %s", self.summary.agent)
 
     def _tick(self) -> None:
@@ -315,7 +314,8 @@ class CrawlLog:
             _seconds(soonest),
             _seconds(latest),
         )
-        self._note(RETRYING, policy, policy.cause, *times, _CONSEQUENCE[outcome])
+        effect = _CONSEQUENCE[outcome] + self._in_dry_run(outcome)
+        self._note(RETRYING, policy, policy.cause, *times, effect)
 
     def _given_up(self, policy: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
         """Log the result after the last attempt has failed, unless the fetch changed nothing."""
@@ -325,7 +325,12 @@ class CrawlLog:
         if of_route and kind is GIVEN_UP:
             kind = ROUTE_FAILED
         seconds = _seconds(policy.validity.fresh_until - self._runtime.clock())
-        self._note(kind, policy, policy.cause, seconds)
+        self._note(kind, policy, policy.cause, self._in_dry_run(policy.outcome), seconds)
+
+    def _in_dry_run(self, outcome: Outcome) -> str:
+        """Return the end of a sentence, which says so if pages are sent in a dry run."""
+        is_sent = self._settings.dry_run and outcome in (Outcome.UNREACHABLE, Outcome.LOCAL)
+        return ", but pages are sent in this dry run" * is_sent
 
     def _local_failure(self, policy: OriginPolicy, access: Local) -> None:
         """Log a failure of the crawl itself once per kind, now or when a page is dropped."""
@@ -338,7 +343,8 @@ class CrawlLog:
 
     def _log_local_failure(self, policy: OriginPolicy, access: Local) -> None:
         self._local[_start(access.cause)] = None
-        effect = f"{_CONSEQUENCE[policy.outcome]} until this is fixed"
+        effect = _CONSEQUENCE[policy.outcome] + " until this is fixed"
+        effect += self._in_dry_run(policy.outcome)
         if access.shortage:
             effect = "its pages are waiting"
         logger.error(
@@ -377,9 +383,8 @@ class CrawlLog:
         asked = policy.cited(bound.text)
         # Scrapy uses one slot per host, unless a request names another one.
         delay = slot_delay(self._crawler, origin.host)
-        is_random = self._crawler.settings.getbool("RANDOMIZE_DOWNLOAD_DELAY")
-        if bound.seconds < (delay / 2 if is_random else delay):
-            self._note_site(PACED_ANYWAY, str(origin), asked, origin, delay)
+        if bound.seconds <= delay:
+            self._note_site(PACED_ANYWAY, str(origin), asked, origin, _seconds(delay))
         elif bound.seconds <= interval:
             self._note_site(PACED, str(origin), asked, origin)
         else:
@@ -485,17 +490,16 @@ class CrawlLog:
     def _extra(self) -> dict[str, object]:
         return {"spider": self._crawler.spider}
 
-
-def _source(settings: BaseSettings, spider: Spider) -> str:
-    """Return the setting or spider attribute that names the crawler."""
-    headers = Headers(settings.getdict("DEFAULT_REQUEST_HEADERS"))
-    values = {
-        f"the spider's {USER_AGENT_KEY}": getattr(spider, USER_AGENT_KEY, None),
-        "ROBOTSTXT_USER_AGENT": settings["ROBOTSTXT_USER_AGENT"],
-        "DEFAULT_REQUEST_HEADERS": headers.get(b"User-Agent"),
-        "the spider's user_agent": getattr(spider, "user_agent", None),
-    }
-    return next((name for name, value in values.items() if value), "USER_AGENT")
+    def _source(self, spider: Spider) -> str:
+        """Return the setting or spider attribute that names the crawler."""
+        headers = Headers(self._crawler.settings.getdict("DEFAULT_REQUEST_HEADERS"))
+        values = {
+            f"the spider's {USER_AGENT_KEY}": parse_agent(getattr(spider, USER_AGENT_KEY, None)),
+            "ROBOTSTXT_USER_AGENT": self._settings.user_agent,
+            "DEFAULT_REQUEST_HEADERS": headers.get(b"User-Agent"),
+            "the spider's user_agent": getattr(spider, "user_agent", None),
+        }
+        return next((name for name, value in values.items() if value), "USER_AGENT")
 
 
 def _start(cause: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 
 from scrapy_robots_rfc._runtime import Runtime
 from tests.support.crawling import Pages, close_when, crawl, lines, records
@@ -26,6 +27,20 @@ HTML = b"\n<!DOCTYPE html><title>Sorry</title>"
 def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Return the time of a log line that is some seconds ahead."""
     monkeypatch.setattr(Runtime, "local_time_in", lambda _, seconds: f"1 + {seconds - 1:g} s")
+
+
+@pytest.mark.parametrize("proxy", [None, "http://127.0.0.1:1"])
+@ensureDeferred
+async def test_log_says_that_a_dry_run_sends_pages(
+    site: Site, caplog: pytest.LogCaptureFixture, proxy: str | None
+) -> None:
+    """In a dry run, lines about an unreachable file say that pages are sent anyway."""
+    site.replies["/robots.txt"] = Reply(503)
+    settings = {"ROBOTS_UNREACHABLE_BACKOFF": [0.01], "ROBOTS_DRY_RUN": True}
+    await crawl([Request(site.url("/a"), meta={"proxy": proxy})], settings)
+    shown = [line for line in lines(caplog, logging.INFO) if " is unreachable (" in line]
+    assert len(shown) == (2 if proxy is None else 1)
+    assert all(", but pages are sent in this dry run" in line for line in shown)
 
 
 @pytest.mark.usefixtures("ahead")

@@ -272,6 +272,11 @@ async def test_header_that_is_not_changed_later(
     [
         ({"USER_AGENT": "newsbot/1.0"}, Pages, "newsbot (from USER_AGENT)"),
         ({"USER_AGENT": "Mozilla/5.0 (X11)"}, Pages, "* (from USER_AGENT)"),
+        (
+            {"ROBOTSTXT_USER_AGENT": "  ", "USER_AGENT": "newsbot"},
+            Pages,
+            "newsbot (from USER_AGENT)",
+        ),
         ({}, OldStyle, "attributebot (from the spider's user_agent)"),
         ({"DEFAULT_REQUEST_HEADERS": OWN}, OldStyle, "ownbot (from DEFAULT_REQUEST_HEADERS)"),
         (SETTING, OldStyle, "settingbot (from ROBOTSTXT_USER_AGENT)"),
