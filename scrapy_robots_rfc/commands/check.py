@@ -375,10 +375,14 @@ CHECK = Topic(
 
 # `show`.
 
+# Stands for the site of a file from `--robots` if no URL is given.
+_ANY_SITE = "https://www.example"
+
 
 def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     """Print a site's robots.txt, or fail if it is unreachable."""
     problems = {
+        "without a URL, --robots is needed": not (opts.url or opts.robots),
         "--html needs --url": opts.html and not opts.page_url,
         "--url and --json cannot be combined; use check --json and lint --json": (
             opts.page_url and opts.json
@@ -386,7 +390,8 @@ def _show(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
     }
     refuse(problems)
     our_settings = prepared(settings)
-    origin = origin_of(opts.url, our_settings.schemes)
+    page = "" if (opts.page_url or "/").startswith("/") else opts.page_url
+    origin = origin_of(opts.url or page or _ANY_SITE, our_settings.schemes)
     if opts.robots is None:
         found = found_about(settings, [origin])[origin]
     else:
@@ -528,7 +533,11 @@ def _interval(
 SHOW = Topic(
     "Show a site's robots.txt: how it was fetched, its groups, and anything else it contains.",
     {
-        "url": {"metavar": "URL", "help": f"of any page, {URL_HELP}"},
+        "url": {
+            "metavar": "URL",
+            "nargs": "?",
+            "help": f"of any page, {URL_HELP}; optional with --robots",
+        },
         **AGENT,
         "--robots": {"metavar": "FILE|-", "help": "use this file instead of fetching one"},
         "--url": {

@@ -137,10 +137,12 @@ def test_site_without_a_file(
         assert done.err == (error if code else "")
 
 
-def test_given_file(tmp_path: Path) -> None:
-    """With --robots, a local file is shown, and nothing is requested."""
+@pytest.mark.parametrize("url", [["https://a.invalid/x"], []])
+def test_given_file(tmp_path: Path, url: list[str]) -> None:
+    """With --robots, a local file is shown, and nothing is requested. The URL is optional."""
     (tmp_path / "robots.txt").write_text(FILE)
-    done = run("show", "https://a.invalid/x", "--robots", "robots.txt", folder=tmp_path)
+    assert url or "--robots is needed" in run("show", folder=tmp_path).err
+    done = run("show", "--robots", "robots.txt", *url, folder=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert done.lines[0] == "  robots.txt robots.txt (given)"
     assert ">     1  * (applies)" in done.lines
