@@ -259,9 +259,11 @@ def _delays(counts: Counter[str]) -> str:
 def _ranked(top: TopK, text: Callable[[str], str]) -> str:
     """Return a line for each of the highest counts, and the possible error if there is one.
 
+    Lines with equal counts are sorted by their text.
+
     :param text: returns the text for a key.
     """
-    rows = top.counts.most_common(_LISTED)
+    rows = sorted(top.counts.items(), key=lambda row: (-row[1], text(row[0])))[:_LISTED]
     if not rows:
         return ""
     error = f" (each count may be too low by up to {top.error:,})" if top.error else ""

@@ -72,6 +72,20 @@ def test_rules_are_summed_over_sites() -> None:
     ]
 
 
+def test_equal_counts_are_in_order() -> None:
+    """Sites, and rules, with equal counts are sorted."""
+    summary = Counted()
+    for name in "ba":
+        summary.add(disallowed(f"https://{name}.example", 1, f"/{name}"))
+    places = [line.split()[1:] for line in summary.lines() if line.startswith("    1")]
+    assert places == [
+        ["https://a.example"],
+        ["https://b.example"],
+        ["Disallow:", "/a", "(https://a.example", "line", "1)"],
+        ["Disallow:", "/b", "(https://b.example", "line", "1)"],
+    ]
+
+
 def test_counts_that_may_be_too_low_say_so() -> None:
     """With more sites or rules than are remembered, the largest are listed with the error."""
     summary = Counted()
