@@ -5,7 +5,6 @@
 
 import math
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -82,8 +81,8 @@ def lint(robots: RobotsTxt) -> list[Finding]:
         # There are no lines if even the first one is longer than the limit.
         last = lines[-1] if lines else Line(1, LineKind.BLANK, "", "")
         findings.append(make_finding(Code.FILE_TOO_LONG, last))
-    findings.sort(key=lambda finding: finding.line)
-    return list(_without_doubtful_suggestions(findings, lines))
+    in_order = sorted(findings, key=lambda finding: finding.line)
+    return list(_without_doubtful_suggestions(in_order, lines))
 
 
 def _without_doubtful_suggestions(
@@ -91,11 +90,11 @@ def _without_doubtful_suggestions(
 ) -> Iterator[Finding]:
     """Remove suggestions that have findings, or are for a line that contains two records."""
     suggested = chain.from_iterable(suggested_lines(finding.meant) for finding in findings)
-    file = RobotsTxt("\n".join(["User-agent: *", *dict.fromkeys(suggested)]), max_size=sys.maxsize)
+    body = "\n".join(["User-agent: *", *dict.fromkeys(suggested)]).encode()
     # `bot1` is not a token, but each line of a list may have such a name.
     doubtful = {
         line.text
-        for line in lines_of(file)
+        for line in lines_of(RobotsTxt(body, max_size=len(body)))
         if any(each.code is not Flag.INVALID_TOKEN for each in _check_line(line))
     }
     for finding in findings:
@@ -264,9 +263,12 @@ def _check_use(line: Line) -> Iterator[Finding]:
         yield make_finding(Code.USE_VOID, line)
     yes, no = ("y", "n") if line.key == USAGE else ("yes", "no")
     if line.key == SIGNAL and any(part.count("=") > 1 for part in line.value.split(",")):
-        effect = "preferences are separated by commas, so at least one is ignored"
-        example = "Content-Signal: search=yes, ai-train=no"
-        yield make_finding(Code.INVALID_VALUE, line, effect=effect, example=example)
+        yield make_finding(
+            Code.INVALID_VALUE,
+            line,
+            effect="preferences are separated by commas, so at least one is ignored",
+            example="Content-Signal: search=yes, ai-train=no",
+        )
         return
     for label, preference in preferences:
         if (line.key, label, preference.allowed) == (SIGNAL, "use", None):

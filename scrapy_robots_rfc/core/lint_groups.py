@@ -27,8 +27,6 @@ _EVERYTHING = ("/", "*", "/*")
 _MAX_PREFIX = 1000
 # Maximum number of rules of the other kind to compare with a rule.
 _MAX_OTHERS = 100
-# Names that are probably meant as `*`.
-_MEANT_AS_ANY = ("all", "any", "everyone")
 
 
 def check_repeated_groups(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Finding]:
@@ -82,10 +80,9 @@ def check_names(groups: Sequence[Group], lines: Sequence[Line]) -> Iterator[Find
             successor = OBSOLETE_NAMES.get(token)
             if successor is not None and successor.lower() not in all_tokens:
                 yield make_finding(Code.OBSOLETE_NAME, line, successor=successor)
-            if line.value.lower() in _MEANT_AS_ANY:
+            if line.value.lower() in ("all", "any", "everyone"):
                 effect = f"it only matches a crawler named `{token}`"
-                meant = "User-agent: *"
-                yield make_finding(Flag.INVALID_TOKEN, line, effect=effect, meant=meant)
+                yield make_finding(Flag.INVALID_TOKEN, line, effect=effect, meant="User-agent: *")
             if token in POLICY_TOKENS:
                 yield make_finding(Code.POLICY_GROUP, line, label=POLICY_TOKENS[token])
             if token not in first_with_token:
