@@ -99,8 +99,9 @@ def _without_doubtful_suggestions(
     }
     for finding in findings:
         own = suggested_lines(finding.meant)
-        has_two_records = own and has_key(lines[finding.line - 1].value)
-        is_doubtful = has_two_records or not doubtful.isdisjoint(own)
+        is_doubtful = own and (
+            has_key(lines[finding.line - 1].value) or not doubtful.isdisjoint(own)
+        )
         yield replace(finding, meant="") if is_doubtful else finding
 
 
@@ -155,8 +156,8 @@ def _check_flag(flag: Flag, line: Line) -> Finding:
 def _check_name(line: Line) -> Iterator[Finding]:
     """Report a user-agent line whose value is not a product token."""
     names = names_in_list(line.value)
-    effect, meant = describe_name(line.value), suggest_names(line.value)
-    effect += "; the rest of the line is ignored" * bool(has_key(line.value))
+    rest = "; the rest of the line is ignored" * bool(has_key(line.value))
+    effect, meant = describe_name(line.value) + rest, suggest_names(line.value)
     code = Code.SEVERAL_NAMES if len(names) > 1 else Flag.INVALID_TOKEN
     if not names_nobody(line.value):  # otherwise, `check_names` reports it
         yield make_finding(code, line, token=names[0], effect=effect, meant=meant)
@@ -271,10 +272,10 @@ def _check_use(line: Line) -> Iterator[Finding]:
         )
         return
     for label, preference in preferences:
-        if (line.key, label, preference.allowed) == (SIGNAL, "use", None):
-            pass  # in a Content-Signal, `use` does not take yes or no
-        elif label not in LABELS:
-            yield make_finding(Code.USE_UNKNOWN, line, label=label)
+        if label not in LABELS:
+            # In a Content-Signal, `use` does not take yes or no.
+            if (line.key, label, preference.allowed) != (SIGNAL, "use", None):
+                yield make_finding(Code.USE_UNKNOWN, line, label=label)
         elif preference.allowed is None:
             # Other readers of a Content-Signal only know `ai-train`.
             spelled = next(iter(LABELS[label]), label) if line.key == SIGNAL else label
