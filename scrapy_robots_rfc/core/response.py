@@ -41,11 +41,13 @@ def robots_from_response(
 
     :param status: the status of the last response, after up to five redirects, or `None` if there
         was no response.
-    :param body: the body without any content coding. Pass bytes, because a site may send a URL.
+    :param body: the body without any content coding. Any text is accepted, because a site may even
+        send a URL as its file.
     :param max_size: see `RobotsTxt.parse`.
-    :raises ValueError: if `body` is a str that is a URL or a path instead of a file.
+    :raises TypeError: if `body` is neither bytes nor a str.
     """
     if status is not None and 200 <= status <= 299:
-        return RobotsTxt.parse(body, max_size=max_size)
+        data = body.encode(errors="surrogatepass") if isinstance(body, str) else body
+        return RobotsTxt.parse(data, max_size=max_size)
     is_unavailable = status is not None and 300 <= status <= 499 and status not in _UNKNOWN
     return _WithoutFile(Reason.UNAVAILABLE if is_unavailable else Reason.UNREACHABLE)

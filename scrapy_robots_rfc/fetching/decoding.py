@@ -87,7 +87,8 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     max_coded = MAX_EXPANSION * limit
     # Two problems that don't matter if there is enough output all the same.
     too_long = ""  # a coded body is so long that it must contain blocks without any output
-    cut_short = ""  # the data of one coding ends early
+    # The data of one coding ends early, or reached `max_size`, which is a problem of its own.
+    cut_short = ""
     for stage, name in enumerate(reversed(names), 1):  # undo the last one first
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")

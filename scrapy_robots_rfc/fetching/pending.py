@@ -103,7 +103,7 @@ class PendingFetch:
         return self.route is None or copy.for_all_routes
 
     def changes(self, outcome: Outcome) -> bool:
-        """Return whether an outcome differs from the one before the fetch."""
+        """Return whether an outcome differs from the one before the fetch, and so is counted."""
         before = self.validity_before
         return before is None or before.outcome is not outcome
 

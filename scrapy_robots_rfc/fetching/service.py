@@ -267,6 +267,8 @@ class RobotsService:
             policy = await fetch.result()
             if policy is None or fetch.route == route:
                 return policy
+            # If the fetch failed because of its route, `_conclude` has put its policy there. The
+            # next fetch, or one after it, uses this request's route.
             route_failed = policy is self._failed_routes.get((origin, fetch.route))
             direct_failed = not policy.for_all_routes  # it got no answer without a proxy
             if not route_failed and not direct_failed:

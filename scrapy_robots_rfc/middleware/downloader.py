@@ -200,6 +200,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         may_be_sent = reason is None or self._settings.dry_run
         if may_be_sent and not self.throttle.admit(request, policy, agent):
             return self._wait_for_turn(request, policy)
+        # If the request is sent a second time, it doesn't come from the scheduler.
+        self.gate.handed_out.pop(request, None)
         self.enforcement.conclude(request, policy, decision, reason)
         return None
 
