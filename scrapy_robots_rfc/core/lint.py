@@ -85,17 +85,21 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     return list(_without_doubtful_suggestions(in_order, lines))
 
 
+# Findings that a suggestion may have: each line of a list may have a name such as `bot1`, and a
+# corrected key may be followed by a pattern with a space, which has a finding of its own.
+_ACCEPTED = (Flag.INVALID_TOKEN, Flag.SPACE_IN_PATTERN)
+
+
 def _without_doubtful_suggestions(
     findings: Sequence[Finding], lines: Sequence[Line]
 ) -> Iterator[Finding]:
     """Remove suggestions that have findings, or are for a line that contains two records."""
     suggested = chain.from_iterable(suggested_lines(finding.meant) for finding in findings)
     body = "\n".join(["User-agent: *", *dict.fromkeys(suggested)]).encode()
-    # `bot1` is not a token, but each line of a list may have such a name.
     doubtful = {
         line.text
         for line in lines_of(RobotsTxt(body, max_size=len(body)))
-        if any(each.code is not Flag.INVALID_TOKEN for each in _check_line(line))
+        if any(each.code not in _ACCEPTED for each in _check_line(line))
     }
     for finding in findings:
         own = suggested_lines(finding.meant)
