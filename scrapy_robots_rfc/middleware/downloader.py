@@ -38,7 +38,7 @@ from scrapy_robots_rfc.middleware.startup import (
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.optional import COMPONENTS, FINAL_URLS, SHARED_TURNS, load_needed
 from scrapy_robots_rfc.policy.origins import Origin, Scheme
-from scrapy_robots_rfc.scheduling.disk import open_requests, refuse_our_file
+from scrapy_robots_rfc.scheduling.disk import close_requests, open_requests, refuse_our_file
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
@@ -117,7 +117,11 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             open_requests(crawler)
         else:
             refuse_our_file(crawler)
-        return cls(crawler)
+        try:
+            return cls(crawler)
+        except Exception:
+            close_requests(crawler)  # the crawl will not start
+            raise
 
     # A request, step by step.
 

@@ -386,6 +386,13 @@ def open_requests(crawler: Crawler) -> None:
     request_file(crawler, Path(folder, FOLDER))
 
 
+def close_requests(crawler: Crawler) -> None:
+    """Close a crawl's file, if it has one, because the crawl doesn't start."""
+    file = _OPEN.get(crawler)
+    if file is not None:
+        file.close()
+
+
 def request_file(crawler: Crawler, folder: Path) -> RequestFile:
     """Return the file in a folder, and open it if that wasn't done yet."""
     opened = _OPEN.get(crawler)
