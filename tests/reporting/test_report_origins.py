@@ -10,7 +10,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc.reporting import report
-from tests.support.crawling import crawl
+from tests.support.crawling import Serial, crawl
 from tests.support.reports import RULES, private, read
 from tests.support.site import Reply, Site, robots
 
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 COUNTS = ("allowed_requests", "disallowed_requests")
 
 
-async def origins(
-    pages: list[str], path: Path, settings: dict[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """Crawl with a report, and return the records of origins."""
-    await crawl(pages, {"ROBOTS_REPORT": path, **(settings or {})})
+async def origins(pages: list[str], path: Path) -> list[dict[str, Any]]:
+    """Crawl page by page with a report, and return the records of origins."""
+    settings = {"ROBOTS_REPORT": path, "ROBOTS_UNREACHABLE_BACKOFF": []}
+    await crawl(pages, settings, spider=Serial)
     return [record for record in read(path, "origin") if record["reason"] == "origin"]
 
 
@@ -38,7 +37,7 @@ async def test_each_origin_has_a_record(site: Site, other: Site, tmp_path: Path)
     other.replies["/robots.txt"] = Reply(503)
     pages = [site.url(path) for path in ("/", "/a", "/private")]
     path = tmp_path / "r.jsonl"
-    found = await origins([*pages, other.url("/")], path, {"ROBOTS_UNREACHABLE_BACKOFF": []})
+    found = await origins([*pages, other.url("/")], path)
     fields = ("outcome", "status", "why", "digest", "robots_url", "crawl_delay", *COUNTS, "count")
     digest = f"sha256:{hashlib.sha256(body.encode()).hexdigest()}"
     assert {record["origin"]: tuple(record[name] for name in fields) for record in found} == {
@@ -87,8 +86,7 @@ async def test_memory_is_limited(
     """
     monkeypatch.setattr(report, "MAX_ORIGINS", 1)
     pages = [site.url("/1"), other.url("/1"), site.url("/2"), other.url("/2")]
-    settings = {"CONCURRENT_REQUESTS": 1, "DOWNLOAD_DELAY": 0.01}
-    found = await origins(pages, tmp_path / "r.jsonl", settings)
+    found = await origins(pages, tmp_path / "r.jsonl")
     allowed: Counter[str] = Counter()
     for record in found:
         allowed[record["origin"]] += record["allowed_requests"]
