@@ -31,7 +31,7 @@ PAGE = b"<!DOCTYPE html><html><body><p>Some text.</p></body></html>"
 class MadeUpAnswers(BaseDownloadHandler):
     """A download handler that sends nothing.
 
-    The setting BENCH_ROBOTS_TXT is the robots.txt of all sites, or `None` if it never arrives.
+    The setting BENCH_FILE is the robots.txt of all sites, or `None` if it never arrives.
     """
 
     # With a handler of another module, our middleware would also judge final URLs.
@@ -39,7 +39,7 @@ class MadeUpAnswers(BaseDownloadHandler):
 
     async def robots_txt(self, request: Request) -> Response:
         """Return the answer to a request for robots.txt, or never return."""
-        body = self.crawler.settings["BENCH_ROBOTS_TXT"]
+        body = self.crawler.settings["BENCH_FILE"]
         if body is None:
             await asyncio.Event().wait()
         return TextResponse(request.url, body=body, request=request)

@@ -59,7 +59,7 @@ def crawl(mode: str, urls: list[str]) -> None:
     time.monotonic = lambda: clock() / _SLOWDOWN
     concurrency = {"CONCURRENT_REQUESTS": 16, "CONCURRENT_REQUESTS_PER_DOMAIN": 16}
     quiet = {"LOG_ENABLED": False, "LOGSTATS_INTERVAL": 0}
-    answers = {"DOWNLOAD_HANDLERS": {"http": MadeUpAnswers}, "BENCH_ROBOTS_TXT": RULES}
+    answers = {"DOWNLOAD_HANDLERS": {"http": MadeUpAnswers}, "BENCH_FILE": RULES}
     gc.disable()
     crawled(Pages, {**MODES[mode], **concurrency, **quiet, **answers}, urls=urls)
 

@@ -147,7 +147,7 @@ def crawl(
     settings = {
         **({} if kind == STOCK else MODES[OURS]),
         "LOG_ENABLED": False,
-        "BENCH_ROBOTS_TXT": file,
+        "BENCH_FILE": file,
         "JOBDIR": folder,
         "ROBOTS_CACHE_SIZE": sites,
         "DOWNLOAD_HANDLERS": {"http": MadeUpAnswers},
@@ -214,7 +214,7 @@ def whole_crawl(kind: str, sites: int, pages: int) -> float:
             **BY_HAND,
             "JOBDIR": folder,
             "LOG_ENABLED": False,
-            "BENCH_ROBOTS_TXT": FILES["known"],
+            "BENCH_FILE": FILES["known"],
             "DOWNLOAD_HANDLERS": {"http": MadeUpAnswers},
             "SCHEDULER_PRIORITY_QUEUE": _QUEUES[kind],
         }
