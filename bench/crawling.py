@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scrapy import Request, Spider
-from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import HtmlResponse, Response, TextResponse
 
@@ -28,14 +28,14 @@ SETTINGS: dict[str, Any] = {
 PAGE = b"<!DOCTYPE html><html><body><p>Some text.</p></body></html>"
 
 
-class MadeUpAnswers(BaseDownloadHandler):
-    """A download handler that sends nothing.
+class MadeUpAnswers(HTTP11DownloadHandler):
+    """Replaces Scrapy's download handler, and sends nothing.
 
     The setting BENCH_FILE is the robots.txt of all sites, or `None` if it never arrives.
     """
 
     # With a handler of another module, our middleware would also judge final URLs.
-    __module__ = BaseDownloadHandler.__module__
+    __module__ = HTTP11DownloadHandler.__module__
 
     async def robots_txt(self, request: Request) -> Response:
         """Return the answer to a request for robots.txt, or never return."""
