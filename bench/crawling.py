@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +50,25 @@ class MadeUpAnswers(HTTP11DownloadHandler):
         if request.url.endswith("/robots.txt"):
             return await self.robots_txt(request)
         return HtmlResponse(request.url, body=PAGE, request=request)
+
+
+class Pages(Spider):
+    """Requests a page, and then the others at once."""
+
+    name = "pages"
+
+    def __init__(self, urls: list[str]) -> None:
+        super().__init__()
+        self._first, *self._others = urls
+
+    async def start(self) -> AsyncIterator[Request]:
+        yield Request(self._first, self.parse_first)
+
+    def parse_first(self, _response: Response, **_: object) -> Iterator[Request]:
+        yield from map(Request, self._others)
+
+    def parse(self, _response: Response, **_: object) -> None:
+        pass
 
 
 def crawled(spider: type[AnySpider], settings: dict[str, Any], **arguments: object) -> AnySpider:

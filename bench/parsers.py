@@ -71,7 +71,7 @@ def lives(peers: Sequence[Peer], files: Sequence[File], count: int) -> dict[str,
 
 
 def show_lives(peers: Sequence[Peer], files: Sequence[File]) -> None:
-    """Print how long reading a file and n verdicts takes, and where fast-robotstxt is faster."""
+    """Print how long reading a file and n verdicts takes."""
     columns = {}
     for count in LIVES:
         fast = [peer for peer in peers if peer.name in (OURS, CORE, PROTEGO)]
@@ -87,6 +87,3 @@ def show_lives(peers: Sequence[Peer], files: Sequence[File]) -> None:
     head = ["", *(cell for count in LIVES for cell in (f"n = {count:,}", "share"))]
     title = "Reading a file and n verdicts on different URLs: us per file, share of Protego's time"
     print(table(title, head, rows))
-    for count, times in columns.items():
-        if GOOGLE in times:
-            print(f"n = {count}: {GOOGLE} takes {times[GOOGLE] / times[CORE]:.2f} of our time")

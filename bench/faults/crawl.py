@@ -68,7 +68,6 @@ class Faulted(Spider):
         connect = crawler.signals.connect
         connect(spider.on_opened, signals.spider_opened)
         connect(spider.on_disallowed, robots_signals.request_disallowed)
-        connect(spider.on_left, signals.request_left_downloader)
         connect(spider.on_closed, signals.spider_closed)
         return spider
 
@@ -136,10 +135,6 @@ class Faulted(Spider):
 
     def on_disallowed(self, request: Request, decision: Any) -> None:  # noqa: ANN401 - a Decision
         self._note("disallowed", request, detail=decision.reason.value)
-
-    def on_left(self, request: Request) -> None:
-        if "number" in request.meta:
-            self._note("left", request)
 
     def on_closed(self, reason: str) -> None:
         self._note("closed", detail=reason)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 
 from bench.faults.answers import ANSWERS, CLOSED, EITHER, OPEN, RULES
 from bench.faults.log import Event, Log
@@ -82,9 +83,9 @@ class _Judge:
         unreachable = one.status in self._plan.settings["ROBOTS_UNREACHABLE_STATUSES"]
         return CLOSED if unreachable else one.meaning
 
-    def _answers(self, site: int | None, until: float = float("inf")) -> list[Event]:
+    def _answers(self, site: int | None, until: float = inf) -> list[Event]:
         """Return the answers that may decide about the pages of a site."""
-        known = [one for one in self._log.of("known") if one.site == site and one.time < until]
+        known = self._log.of("known", site=site, until=until)
         return [one for one in known if self._meaning(one) != CLOSED]
 
     def _allows(self, answer: Event, path: str) -> bool:
@@ -97,12 +98,16 @@ class _Judge:
         ]
         return self._meaning(answer) == OPEN or max(matching, default=(0, True))[1]
 
-    def _asked(self, site: int | None, until: float = float("inf")) -> list[Event]:
-        """Return the requests for the robots.txt of a site."""
-        return [one for one in self._log.of("asked") if one.site == site and one.time < until]
+    def _last_asked(self, answer: Event) -> float:
+        """Return when the robots.txt of an answer was requested."""
+        asked = self._log.of("asked", site=answer.site, until=answer.time)
+        return max((one.time for one in asked), default=0)
 
     def _describe(self, event: Event) -> str:
-        asked = [f"{one.detail} at {one.time - self._start:.3f}" for one in self._asked(event.site)]
+        asked = [
+            f"{one.detail} at {one.time - self._start:.3f}"
+            for one in self._log.of("asked", site=event.site)
+        ]
         return (
             f"site {event.site} {event.path} at {event.time - self._start:.3f} s;"
             f" robots.txt was requested: {', '.join(asked) or 'never'};"
@@ -127,10 +132,9 @@ class _Judge:
             answers = self._answers(number)
             if not site.pace or not answers or self._meaning(answers[0]) != RULES:
                 continue
-            since = max((one.time for one in self._asked(number, answers[0].time)), default=0)
-            events = self._log.of("asked", "page")
-            sent = [one for one in events if one.site == number and one.time >= since]
-            for before, after in pairwise(sent):
+            since = self._last_asked(answers[0])
+            events = self._log.of("asked", "page", site=number)
+            for before, after in pairwise(event for event in events if event.time >= since):
                 # An HTTP library repeats a request if a reused connection breaks.
                 is_repeated = before.detail == "reset" and before.number == after.number
                 gap = after.time - before.time
@@ -163,7 +167,7 @@ class _Judge:
         arrived = (one for one in answers if self._has_arrived(one, until))
         if any(self._allows(one, event.path) for one in arrived):
             return "its robots.txt was reachable"
-        asked = [one.detail for one in self._asked(event.site, event.time)]
+        asked = [one.detail for one in self._log.of("asked", site=event.site, until=event.time)]
         wanted = len(self._plan.settings["ROBOTS_UNREACHABLE_BACKOFF"]) + 1
         # A proxy may have failed instead of the site, and a 407 is not retried.
         has_proxies = any(one.proxy for one in self._log.of("pushed"))
@@ -174,7 +178,7 @@ class _Judge:
 
     def _has_arrived(self, answer: Event, until: float) -> bool:
         """Return whether the client must have known an answer, at any load of the machine."""
-        since = max((one.time for one in self._asked(answer.site, answer.time)), default=0)
+        since = self._last_asked(answer)
         in_time = answer.time - since < ROBOTS_TIMEOUT / 2 and self._meaning(answer) != EITHER
         return in_time and answer.time + _ARRIVAL + self._log.lag(since, until) < until
 
@@ -205,7 +209,7 @@ class _Judge:
         taken: set[int | None] = set()
         unknown = 0
         for kill in self._log.of("killed"):
-            events = [one for one in self._log.of("pushed", "popping", "popped") if one < kill]
+            events = list(self._log.of("pushed", "popping", "popped", until=kill.time))
             last = {event.number: event.kind for event in events}
             taken |= {number for number, kind in last.items() if kind == "popped"}
             pops = [event.kind for event in events if event.kind != "pushed"]
@@ -222,7 +226,7 @@ class _Judge:
     def late(self) -> Iterator[Finding]:
         """Find late closes. Pages in progress may end first."""
         for end in self._log.of("closed"):
-            events = self._log.of("asked to end", "left", "fetched", "failed")
+            events = self._log.of("asked to end", "pushed", "duplicate", "fetched", "failed")
             times = [event.time for event in events if event.process == end.process]
             since = max(times, default=end.time)
             late = end.time - since - self._log.lag(since, end.time)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ class Event(NamedTuple):
 
     :param kind: of the servers, "asked" (for robots.txt), "known" (the client may now know an
         answer) or "page". Of the crawl, "pushed", "duplicate", "popping", "popped", "disallowed",
-        "left", "fetched", "failed", "asked to end", "closed" or "killed". Of both, "lag".
+        "fetched", "failed", "asked to end", "closed" or "killed". Of both, "lag".
     :param process: 0 for the first process, 1 for the one that resumes the crawl, and so on.
     :param number: of a request that the spider yielded.
     :param detail: an answer, a reason or the class of an exception.
@@ -45,9 +46,10 @@ class Log(NamedTuple):
     errors: str
     code: int
 
-    def of(self, *kinds: str) -> Iterator[Event]:
-        """Yield the events of these kinds."""
-        return (event for event in self.events if event.kind in kinds)
+    def of(self, *kinds: str, site: int | None = None, until: float = inf) -> Iterator[Event]:
+        """Yield the events of these kinds before a time, for a site or for all sites."""
+        events = (event for event in self.events if event.kind in kinds and event.time < until)
+        return (event for event in events if site in (None, event.site))
 
     def lag(self, since: float, until: float) -> float:
         """Return the seconds by which event loops were late between two times."""
