@@ -18,8 +18,6 @@ from bench.parsers import life, without_gc
 from bench.peers import CORE, PEERS, PROTEGO, Peer
 from bench.report import table
 from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.fetching.parsed import ParsedRobots
 from scrapy_robots_rfc.usage.page_rules import rules_of, unendorsed
 
 _BASE = "https://site.example"
@@ -154,15 +152,6 @@ def compare(cases: Iterable[tuple[str, Case]]) -> list[list[str]]:
     return rows
 
 
-def longest_block(body: bytes) -> float:
-    """Return the time that reading a file blocks the event loop, in milliseconds."""
-    start = process_time_ns()
-    robots = ParsedRobots(None, RobotsTxt.parse(body[:512_000]))
-    robots.decide(f"{_BASE}/", _AGENT)
-    robots.pace(_AGENT)
-    return (process_time_ns() - start) / 1e6
-
-
 def page_rules(text: str) -> float:
     """Return the milliseconds that it takes to find the page rules of a web page."""
     page = HtmlResponse(f"{_BASE}/", body=text.encode()[:_MEBI], encoding="utf-8")
@@ -189,10 +178,8 @@ def main() -> None:
     if is_quick:
         return
     rows = compare(WORST.items())
-    for row, case in zip(rows, WORST.values(), strict=True):
-        row.append(f"{min(longest_block(case.body) for _ in range(_REPEAT)):,.1f}")
     title = "Files that cost most (goals: first 100,000 us, later 5,000 us)"
-    print(table(title, (*_HEAD, "block, ms"), rows))
+    print(table(title, _HEAD, rows))
     times = {name: min(page_rules(text) for _ in range(_REPEAT)) for name, text in PAGES.items()}
     pages = [[name, f"{milliseconds:.1f}"] for name, milliseconds in times.items()]
     print(table("Page rules of web pages of 1 MiB (goal: 20 ms)", ("", "ms"), pages))

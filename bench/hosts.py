@@ -8,7 +8,6 @@ should be the same in both halves of a crawl.
 import gc
 import time
 from collections.abc import AsyncIterator
-from typing import NamedTuple
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -43,21 +42,8 @@ class GeneratedFiles(MadeUpAnswers):
         return TextResponse(request.url, headers=headers, body=body, request=request)
 
 
-class Moment(NamedTuple):
-    """The state of the process at the start, in the middle or at the end of a crawl.
-
-    :param memory: in bytes.
-    :param seconds: processor time.
-    :param collection: seconds of a garbage collection.
-    """
-
-    memory: int
-    seconds: float
-    collection: float
-
-
 class Hosts(Spider):
-    """Requests a page of each host, and measures three moments."""
+    """Requests a page of each host, and measures at the start, in the middle and at the end."""
 
     name = "hosts"
 
@@ -65,7 +51,9 @@ class Hosts(Spider):
         super().__init__()
         self._count = count
         self._done = 0
-        self.moments: list[Moment] = []
+        self.memory: list[int] = []
+        self.seconds: list[float] = []
+        self.collection = self._since = 0.0
 
     async def start(self) -> AsyncIterator[Request]:
         self.crawler.signals.connect(self.on_idle, signals.spider_idle)
@@ -85,13 +73,20 @@ class Hosts(Spider):
         self._measure()
 
     def _measure(self) -> None:
-        start = time.process_time()
+        now = time.process_time()
+        self.seconds.append(now - self._since)
         gc.collect()
-        self.moments.append(Moment(resident(), start, time.process_time() - start))
+        self._since = time.process_time()
+        self.collection = self._since - now
+        self.memory.append(resident())
 
 
-def crawl(mode: str, count: int, cache_size: int) -> list[Moment]:
-    """Crawl in this process."""
+def crawl(mode: str, count: int, cache_size: int) -> tuple[list[int], list[float], float]:
+    """Crawl in this process.
+
+    :returns: bytes of memory at the start, in the middle and at the end, processor time before
+        them, and the seconds of the last garbage collection.
+    """
     settings = {
         **MODES[mode],
         "CONCURRENT_REQUESTS": 32,
@@ -102,7 +97,8 @@ def crawl(mode: str, count: int, cache_size: int) -> list[Moment]:
         # A tenth of the files have a Crawl-delay. It takes memory, but no request waits for it.
         "ROBOTS_CRAWL_DELAY_MAX": 0.01,
     }
-    return crawled(Hosts, settings, count=count).moments
+    spider = crawled(Hosts, settings, count=count)
+    return spider.memory, spider.seconds, spider.collection
 
 
 def show_hosts(count: int) -> None:
@@ -115,9 +111,8 @@ def show_hosts(count: int) -> None:
     }
     rows, memory_without = [], (0, 0)
     for name, (mode, cache_size) in crawls.items():
-        moments, _ = call("bench.hosts.crawl", mode, count, cache_size)
-        start, half, end = (Moment(*moment) for moment in moments)
-        memory = end.memory - start.memory, end.memory - half.memory
+        (sizes, seconds, collection), _ = call("bench.hosts.crawl", mode, count, cache_size)
+        memory = sizes[2] - sizes[0], sizes[2] - sizes[1]
         if mode == OFF:
             memory_without = memory
         # After the first half, the caches are full.
@@ -125,12 +120,8 @@ def show_hosts(count: int) -> None:
             (ours - without) / hosts / 1024
             for ours, without, hosts in zip(memory, memory_without, (count, count / 2), strict=True)
         )
-        halves = [
-            (after.seconds - before.seconds - before.collection) / (count / 2) * 1e6
-            for before, after in ((start, half), (half, end))
-        ]
-        costs = (f"{kib:.2f}", f"{further_kib:.2f}", *(f"{micros:,.0f}" for micros in halves))
-        rows.append([name, *costs, f"{end.collection * 1000:.0f}"])
+        times = [f"{half / (count / 2) * 1e6:,.0f}" for half in seconds[1:]]
+        rows.append([name, f"{kib:.2f}", f"{further_kib:.2f}", *times, f"{collection * 1000:.0f}"])
     title = f"A crawl of {count:,} hosts (goals: 2.5 KiB for each further host, collector 150 ms)"
     head = ["", "KiB per host", "further host", "us, first half", "second half", "collector, ms"]
     print(table(title, head, rows), flush=True)
