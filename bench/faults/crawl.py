@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import pickle
 import random
 import sys
@@ -138,6 +139,7 @@ class Faulted(Spider):
 
     def on_closed(self, reason: str) -> None:
         self._note("closed", detail=reason)
+        os.close(sys.stdout.fileno())  # a signal from now on would only disturb the exit
 
     def _measure_lag(self, expected: float) -> None:
         """Record how late the event loop is, and schedule the next measurement."""

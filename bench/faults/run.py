@@ -1,7 +1,6 @@
 """Run the processes of a crawl one after the other, and judge it."""
 
 import asyncio
-import contextlib
 import pickle
 import signal
 import sys
@@ -82,9 +81,9 @@ async def _run(
         async with asyncio.timeout(PATIENCE):
             await process.stdout.readline()  # when the spider is open
             for seconds, sign in interruption:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(process.wait(), seconds)
-                with contextlib.suppress(ProcessLookupError):
+                try:
+                    await asyncio.wait_for(process.stdout.read(), seconds)  # until it is closed
+                except TimeoutError:
                     process.send_signal(signal.Signals[sign])
             return await process.wait()
     except TimeoutError:
