@@ -57,7 +57,7 @@ def lint(robots: RobotsTxt) -> list[Finding]:
     findings = list[Finding]()
     if not groups and b"\0" in robots.content.data[:_SEARCHED]:
         return [make_finding(Code.NOT_TEXT, lines[0])]
-    is_markup = robots.content.data.lstrip()[:1] == b"<"
+    is_markup = robots.starts_with_markup
     if is_markup:
         first = next(line for line in lines if line.kind is not LineKind.BLANK)
         effect = "this is a web page without a user-agent line, so everything is allowed"

@@ -38,6 +38,9 @@ from scrapy_robots_rfc.core.text import printable, shorten
 # User-Agent does not run out of memory. An `lru_cache` for each file would use more memory.
 _MAX_CACHED = 64
 
+# The start of an HTML or XML page: ` <html>`.
+_starts_with_markup = re.compile(rb"\s*<").match
+
 # Bytes and kinds of lines to show in `repr`.
 _MAX_SHOWN = 1000
 _SHOWN = (LineKind.USER_AGENT, *RULES)
@@ -162,16 +165,30 @@ class RobotsTxt:
         return (ANY, ANY_KEY) if self._has_group(ANY_KEY) else None
 
     def _has_group(self, key: GroupKey) -> bool:
-        return key.text in (agent.name if key.whole else agent.token for agent in self._agents)
+        return key.text in (self._names if key.whole else self._tokens)
 
     @cached_property
     def _agents(self) -> list[AgentLine]:
         return agent_lines(self.content.data)
 
+    # Sets, because a crawl looks up the group of each request to a site with a Crawl-delay.
+    @cached_property
+    def _tokens(self) -> set[str]:
+        return {agent.token for agent in self._agents}
+
+    @cached_property
+    def _names(self) -> set[str]:
+        return {agent.name for agent in self._agents}
+
+    @property
+    def starts_with_markup(self) -> bool:
+        """True if the file starts like HTML or XML."""
+        return _starts_with_markup(self.content.data) is not None
+
     @property
     def is_page(self) -> bool:
         """True if this is a web page rather than a robots.txt file, so everything is allowed."""
-        return self.content.data.lstrip()[:1] == b"<" and not self._agents
+        return self.starts_with_markup and not self._agents
 
     def contains_any(self, record_keys: Iterable[str]) -> bool:
         """Return whether any of the keys is anywhere in the file, even if only in a comment.
@@ -206,8 +223,8 @@ class RobotsTxt:
         preferences = use.record_preferences(self._preferences_for(tokens), url)
         # A policy token stands for a use instead of a crawler.
         for token, label in use.POLICY_TOKENS.items():
-            decision = self.decide(url, (token,))
-            if decision.token == token:  # the file has a group for this use
+            if self._has_group(GroupKey(token)):
+                decision = self.decide(url, (token,))
                 rule = decision.rule  # if it is `None`, the use is allowed
                 source = f"User-agent: {token}, {rule}".removesuffix(", None")
                 preference = use.Preference(decision.allowed, rule and rule.line, source)

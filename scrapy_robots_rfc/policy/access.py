@@ -157,8 +157,8 @@ class FetchStep(NamedTuple):
     @property
     def has_left_host(self) -> bool:
         """True if a redirect led to another host."""
-        urls = [*(url for url, _ in self.seen), self.url]
-        return not all(is_same_host(urls[0], url) for url in urls)
+        first, *targets = [*(url for url, _ in self.seen), self.url]
+        return not all(is_same_host(first, target) for target in targets)
 
     def after_response(
         self,

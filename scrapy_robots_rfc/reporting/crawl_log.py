@@ -430,17 +430,16 @@ class CrawlLog:
 
     def _log_fetches(self, middleware: RfcRobotsTxtMiddleware, now: float) -> None:
         """Log how many requests are waiting for a robots.txt, unless none has waited long."""
+        slow = [each for each in middleware.service.pending if now - each.since >= MIN_WAIT]
+        if not slow:  # usually, so don't look at all origins
+            return
         waiting = Counter(dict(middleware.gate.without_file(_MAX_ORIGINS)))
         for fetch in middleware.service.pending:
             waiting[fetch.origin] += len(fetch.waiters)
         waiting = +waiting  # without those that no request is waiting for
-        fetches = [fetch for fetch in middleware.service.pending if fetch.origin in waiting]
-        oldest = min(fetches, key=lambda fetch: fetch.since, default=None)
-        if (
-            oldest is not None
-            and now - oldest.since >= MIN_WAIT
-            and self._is_due("robots.txt", now, len(waiting))
-        ):
+        awaited = (fetch for fetch in slow if fetch.origin in waiting)
+        oldest = min(awaited, key=lambda fetch: fetch.since, default=None)
+        if oldest is not None and self._is_due("robots.txt", now, len(waiting)):
             self._log(
                 "%s waiting for the robots.txt of %s (longest: %s, %.0f s)",
                 pluralize(waiting.total(), "request"),
