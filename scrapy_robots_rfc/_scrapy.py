@@ -8,11 +8,12 @@ only compared with other names, so if Scrapy changes them, there is no warning.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.pqueues import ScrapyPriorityQueue
+
+from scrapy_robots_rfc._runtime import log_once
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -67,9 +68,6 @@ _SMALL_POOLS = ("downloader.handlers._aiohttp.", "downloader.handlers._httpx.")
 # Commands that replace `start`. The view command is a subclass of fetch.
 _ASK_ONCE = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")
 
-# Crawl -> the losses that were already logged.
-_WARNED: WeakKeyDictionary[Crawler, set[str]] = WeakKeyDictionary()
-
 
 def _get(crawler: Crawler, owner: Private, key: str) -> Private:
     """Return a private attribute. If it is missing, warn once and return `None`.
@@ -88,13 +86,8 @@ def _get(crawler: Crawler, owner: Private, key: str) -> Private:
 
 def _warn(crawler: Crawler, key: str) -> None:
     """Warn once per crawl about what is lost without a private name."""
-    warned = _WARNED.setdefault(crawler, set())
-    lost = PRIVATE[key]
-    if lost not in warned:
-        warned.add(lost)
-        logger.warning(
-            "%s: this version of Scrapy has no `%s`", lost, key, extra={"spider": crawler.spider}
-        )
+    text = f"{PRIVATE[key]}: this version of Scrapy has no `%s`"
+    log_once(crawler, logger, logging.WARNING, text, key, extra={"spider": crawler.spider})
 
 
 def _slot(crawler: Crawler) -> Private:

@@ -17,7 +17,12 @@ def has_receivers(manager: SignalManager, signal: object) -> bool:
     return any(liveReceivers(getAllReceivers(manager.sender, signal)))
 
 
-def send(manager: SignalManager, signal: object, policy: Any, **arguments: object) -> None:  # noqa: ANN401
+def send(
+    manager: SignalManager,
+    signal: object,
+    policy: Any,  # noqa: ANN401
+    **arguments: object,
+) -> None:
     """Send an internal signal, whose handlers accept all arguments.
 
     This is much faster than `send_catch_log`, which inspects each handler.

@@ -92,8 +92,8 @@ def html_page(records: Iterable[tuple[Mapping[str, Any], Sequence[AnnotatedLine]
     return (
         f"{START}{digest(_STYLE)}'; base-uri 'none'; form-action 'none'\">\n"
         '<meta name="robots" content="noindex">\n<meta name="color-scheme" content="light dark">\n'
-        f"<title>robots.txt</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{sections}\n</body>\n"
-        "</html>\n"
+        f"<title>robots.txt</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n{sections}\n</body>\n</html>\n"
     )
 
 

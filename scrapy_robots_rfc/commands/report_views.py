@@ -32,7 +32,7 @@ from scrapy_robots_rfc.commands.report_sums import (
     largest,
 )
 from scrapy_robots_rfc.core.decision import Reason
-from scrapy_robots_rfc.core.text import pluralize, printable, utc_text
+from scrapy_robots_rfc.core.text import pluralize, printable, ranked, utc_text
 
 #: Maximum number of rows in each list, for text output and for JSON and HTML.
 TOP_OF_TEXT, TOP = 10, 1000
@@ -113,11 +113,6 @@ def share(requests: int, total: int) -> str:
 def counted(sums: Sums) -> str:
     """Return what the counted requests are. Those that a dry run sent were not dropped."""
     return "disallowed" if sums.total.dry_run else "dropped"
-
-
-def ranked(counts: Counter[Any]) -> list[tuple[Any, int]]:
-    """Return names with their numbers of requests, the highest first, and ties by name."""
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
 
 
 def headline(sums: Sums) -> str:

@@ -43,7 +43,13 @@ class _Parser(ArgumentParser):
 class _Once(Action):
     """An argument that stores a value. As an option, it may only be given once."""
 
-    def __call__(self, _: object, namespace: Namespace, values: Any, __: object = None) -> None:  # noqa: ANN401
+    def __call__(
+        self,
+        _: object,
+        namespace: Namespace,
+        values: Any,  # noqa: ANN401
+        __: object = None,
+    ) -> None:
         """Store the value."""
         if self.option_strings and getattr(namespace, self.dest) is not self.default:
             raise ArgumentError(self, "may only be given once")

@@ -82,6 +82,14 @@ def error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
+def ranked(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    """Return names with their counts, the highest first, and ties in the order of their names.
+
+    :param counts: the count of each name. A name may be `None`.
+    """
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0] or ""))
+
+
 def utc_text(seconds: float) -> str:
     """Format a Unix timestamp as ISO 8601 in UTC, with milliseconds."""
     time = datetime.fromtimestamp(min(seconds, _LAST_TIME), UTC)

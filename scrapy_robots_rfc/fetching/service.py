@@ -371,9 +371,9 @@ class RobotsService:
         self._count(stats.REQUEST_COUNT)
         copy = fetch.copy
         settings = self._settings
-        unreachable_statuses = {*settings.unreachable_statuses}
+        unreachable_statuses = settings.unreachable_statuses
         if copy is not None and copy.body is not None:
-            unreachable_statuses.add(304)  # keep using our copy, even if we sent no validators
+            unreachable_statuses |= {304}  # keep using our copy, even if we sent no validators
         cookies = FetchCookies()
         step = FetchStep(
             fetch.origin.robots_url,

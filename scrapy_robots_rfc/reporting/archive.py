@@ -46,6 +46,7 @@ _FRAMING = frozenset({b"transfer-encoding"})
 _RECORDS = stats.RECORDS.format(output="archive")
 # Maximum number of origins whose last response is remembered until the attempt ends.
 _MAX_EXCHANGES = 10_000
+_Headers = dict[str, str]
 
 
 class Archive:
@@ -169,12 +170,7 @@ class Archive:
         self._put("warcinfo", "", _fields(info), {"WARC-Filename": name})
 
     def _write(
-        self,
-        kind: str,
-        url: str,
-        payload: bytes,
-        headers: dict[str, str],
-        http: StatusAndHeaders = None,
+        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
         """Write a record, starting a new file if the current one is too large. Log any error."""
         try:
@@ -187,12 +183,7 @@ class Archive:
             log_loss(self, self._crawler, ARCHIVE, self._path, error)
 
     def _put(
-        self,
-        kind: str,
-        url: str,
-        payload: bytes,
-        headers: dict[str, str],
-        http: StatusAndHeaders = None,
+        self, kind: str, url: str, payload: bytes, headers: _Headers, http: StatusAndHeaders = None
     ) -> None:
         """Write a complete record.
 

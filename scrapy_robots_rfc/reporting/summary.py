@@ -2,12 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from operator import itemgetter
 from typing import Any
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
-from scrapy_robots_rfc.core.text import pluralize, shorten
+from scrapy_robots_rfc.core.text import pluralize, ranked, shorten
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import PAGE_RULES
@@ -277,7 +276,7 @@ def _ranked(top: TopK, text: Callable[[str], str]) -> str:
 
 def _most(counts: Mapping[str, int], rest: str, number: int) -> str:
     """Return the names with the highest counts, plus the total for the rest."""
-    ordered = sorted(sorted(counts.items()), key=itemgetter(1), reverse=True)
+    ordered = ranked(counts)
     named = [f"{count:,}x {shorten(name)}" for name, count in ordered[:number]]
     others = sum(count for _, count in ordered[number:])
     return ", ".join([*named, f"{others:,}x {rest}"] if others else named)

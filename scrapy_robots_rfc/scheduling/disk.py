@@ -170,17 +170,17 @@ class RequestFile:
             self._connection = sqlite3.connect(
                 self._path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
             )
-            #: The number of requests of each part that an earlier process left.
-            self.counts: dict[PartKey, int] = self._lock_and_count()
-            (last_place,) = self._connection.execute(_LAST_PLACE).fetchone()
-            self._last_place: int = last_place or 0
-            self._enlarge_journal()
-            _replace(folder / STATE, json.dumps(_STATE_IN_USE))
-        except (OSError, ValueError, sqlite3.Error, JobDirError) as error:
-            if hasattr(self, "_connection"):
+            try:
+                #: The number of requests of each part that an earlier process left.
+                self.counts: dict[PartKey, int] = self._lock_and_count()
+                (last_place,) = self._connection.execute(_LAST_PLACE).fetchone()
+                self._last_place: int = last_place or 0
+                self._enlarge_journal()
+                _replace(folder / STATE, json.dumps(_STATE_IN_USE))
+            except BaseException:
                 self._connection.close()
-            if isinstance(error, JobDirError):
                 raise
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise JobDirError(self._explain(error)) from error
 
     # Opening and closing.
@@ -432,17 +432,14 @@ def _refuse_other_queues(folder: Path) -> None:
             path.is_file() and path.stat().st_size > empty and not path.name.startswith(_OUR_FILES)
             for path in folder.rglob("*")
         )
-    if is_foreign:
-        text = f"The requests in JOBDIR {folder.parent} were stored by another queue"
-        if not state:
-            text = (
-                f"{text}, whose process was killed, so Scrapy cannot read them either. Use another"
-            )
-            raise JobDirError(f"{text} JOBDIR")
+    if not is_foreign:
+        return
+    effect = ", whose process was killed, so Scrapy cannot read them either. Use another JOBDIR"
+    if state:
         hint = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS})"
-        raise JobDirError(
-            f"{text}. To finish that crawl, set {hint}. Otherwise, use another JOBDIR"
-        )
+        effect = f". To finish that crawl, set {hint}. Otherwise, use another JOBDIR"
+    text = f"The requests in JOBDIR {folder.parent} were stored by another queue"
+    raise JobDirError(text + effect)
 
 
 _SCRAPYS = '"scrapy.pqueues.DownloaderAwarePriorityQueue"'

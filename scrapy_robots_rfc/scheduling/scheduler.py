@@ -111,7 +111,7 @@ class _Parking:
                 )
                 arguments = (len(self._parked), type(self).__name__)
                 extra = {"spider": self._spider}
-                log_once(self, logger, logging.WARNING, text, *arguments, extra=extra)
+                log_once(self._crawler, logger, logging.WARNING, text, *arguments, extra=extra)
                 self._return(request)
                 self._gate.forget(queued_origin)
                 return None

@@ -125,7 +125,7 @@ class _Module:
     def _part(self, part: ast.expr, scope: ast.AST) -> list[str]:
         """Return the possible texts of a part of an f-string."""
         if isinstance(part, ast.Constant):
-            return [str(part.value)]
+            return [_DIRECTIVE.sub("...", str(part.value))]
         if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
             values = self._values(part.value.id, scope)
             if any(isinstance(value, ast.Constant | ast.JoinedStr) for value in values):
