@@ -399,35 +399,6 @@ def test_a_pipe_cannot_be_read_twice(tmp_path: Path) -> None:
     assert (done.code, done.err) == (2, f"scrapy robots check: {complaint}\n")
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_another_file_is_not_an_archive(tmp_path: Path, packed: bool) -> None:
-    """The error for another kind of file does not say that it is damaged."""
-    path = tmp_path / "robots.txt"
-    path.write_bytes(gzip.compress(FILE.encode()) if packed else FILE.encode())
-    done = check(path, "https://a.example/")
-    assert (done.code, done.err) == (2, "scrapy robots check: robots.txt is not a WARC file\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--archive", "none.warc.gz"], "none.warc.gz cannot be read: No such file or directory"),
-        (
-            ["--archive", "a", "--at", "noon"],
-            "--at noon is not a time; write it as 2026-11-22T19:30:00Z",
-        ),
-        (["--archive", "a", "--at", ""], "--at '' is not a time; write it as 2026-11-22T19:30:00Z"),
-        (["--at", "2020-01-01"], "--at needs --archive"),
-        (["--archive", "a", "--robots", "b"], "--archive and --robots cannot be combined"),
-    ],
-)
-def test_wrong_arguments(arguments: list[str], complaint: str, tmp_path: Path) -> None:
-    """Wrong arguments end the command with one line that says what to do."""
-    done = run("check", *arguments, "https://a.example/", folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"scrapy robots check: {complaint}\n"
-
-
 def test_as_the_page_shows(proxy: Site, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command prints what docs/report.md shows, except for the time."""
     monkeypatch.chdir(path.parent)

@@ -142,53 +142,6 @@ def test_purge_of_all(robots: Callable[..., Done], store: Store, address: str) -
     assert list(store.keys()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (
-            ("cache", "ls"),
-            "no store is configured; use --store ADDRESS, or set ROBOTS_CACHE",
-        ),
-        (
-            ("cache", "purge", "--store", "tests.support.stores.NamedStore"),
-            ": ls takes no URL, show takes one, and purge takes URLs or --all",
-        ),
-        (
-            ("cache", "ls", "--store", f"sqlite:///{'n' * 300}"),
-            "cannot be used: it failed (OSError: ",
-        ),
-        (("cache", "ls", "--store", "sqlite:///no/such.sqlite"), "no/such.sqlite does not exist"),
-        (
-            ("cache", "ls", "--store", "redis://me:secret@127.0.0.1:1/0"),
-            "'redis://***@127.0.0.1:1/0' cannot be used: ",
-        ),
-        (
-            ("cache", "ls", "-s", "ROBOTS_CACHE=sqlite:///."),
-            "ROBOTS_CACHE = 'sqlite:///.' cannot be used: ",
-        ),
-        (("cache", "ls", "--store", "nonsense://me:secret@host"), "is not accepted"),
-        (
-            (
-                "cache",
-                "show",
-                "http://a.example/",
-                "--store",
-                "tests.support.stores.Broken",
-            ),
-            "cannot be used: it failed (OSError: no route to redis://host at all)",
-        ),
-    ],
-)
-def test_errors(robots: Callable[..., Done], arguments: tuple[str, ...], text: str) -> None:
-    """Every error is one line on stderr without credentials, and the exit code is 2."""
-    done = robots(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert text in done.err
-    assert done.err.startswith("scrapy robots cache: ")
-    assert done.err.count("\n") == 1
-    assert "secret" not in done.err
-
-
 def test_mistaken_path(robots: Callable[..., Done], tmp_path: Path) -> None:
     """Files that are not SQLite databases, and folders, are not changed."""
     notes = tmp_path / "notes.txt"

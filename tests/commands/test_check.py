@@ -216,42 +216,6 @@ def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], 
     assert "  robots.txt standard input (given)" in done.lines
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "error"),
-    [
-        (("-",), "", "no URLs on standard input; write one per line, or pass them"),
-        (
-            ("--robots", "-"),
-            FILE,
-            "standard input is used for the robots.txt; pass the URLs as arguments",
-        ),
-        (
-            (SITE, "--robots", "nowhere"),
-            "",
-            "nowhere cannot be read: No such file or directory; use another file, or -",
-        ),
-        (
-            (SITE, "--robots", "a", "--robots", "b"),
-            "",
-            "argument --robots: may only be given once; see ",
-        ),
-        (
-            (SITE, "--agent", " "),
-            "",
-            "argument --agent: not a crawler name; use a product token or a User-Agent; see ",
-        ),
-    ],
-)
-def test_wrong_command_line(
-    robots: Callable[..., Done], arguments: tuple[str, ...], stdin: str, error: str
-) -> None:
-    """A wrong command line is refused with one line on stderr that says what to do."""
-    done = robots("check", *arguments, stdin=stdin)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"scrapy robots check: {error}")
-    assert done.err.count("\n") == 1
-
-
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     """Bytes of a URL that are not UTF-8 are percent-encoded, whatever the locale."""
     (tmp_path / "robots.txt").write_bytes(

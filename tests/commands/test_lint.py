@@ -103,16 +103,6 @@ def test_file_comes_from_the_site(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("source", ["nothere.txt", ".", "http://", "http://[/robots.txt"])
-def test_unreadable_source(source: str, tmp_path: Path) -> None:
-    """If a source cannot be read, one line on stderr gives advice, and the exit code is 2."""
-    done = lint(source, folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1
-    assert done.err.startswith("scrapy robots lint: ")
-    assert "; " in done.err
-
-
 def test_a_site_without_a_file(tmp_path: Path) -> None:
     """If a site answers 404, the command says that everything is allowed, and exits with 0."""
     with Site({"/robots.txt": Reply(404)}) as site:
@@ -171,6 +161,3 @@ def test_select_and_ignore(tmp_path: Path) -> None:
     without = ("--ignore", "never_matches", "--ignore", "no_rules")
     ignored = lint("-", *only, *without, folder=tmp_path, stdin=ERROR)
     assert (ignored.code, ignored.lines[-1]) == (0, "-: 1 finding (1 notice)")
-    wrong = lint("-", "--ignore", "repeated", folder=tmp_path)
-    assert wrong.code == 2
-    assert "'repeated' is not a code of a finding; did you mean repeated_" in wrong.err

@@ -130,10 +130,8 @@ def test_disallowed_page(tmp_path: Path) -> None:
 
 
 def test_unreadable_page(tmp_path: Path) -> None:
-    """A page or a file that cannot be read is one line on stderr."""
+    """A page that cannot be read is one line on stderr."""
     with Site({"/": Reply(reset=True)}) as site:
         done = run("page", site.url("/"), "-s", "RETRY_ENABLED=0", folder=tmp_path)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert done.err.startswith(f"scrapy robots page: {site.url('/')} cannot be read: ")
-    missing = run("page", "no.html", folder=tmp_path)
-    assert (missing.code, missing.out, missing.err.count("\n")) == (2, "", 1)

@@ -143,14 +143,6 @@ def test_each_agent_gets_its_own_answer(site: Site, tmp_path: Path) -> None:
     assert [verdict for verdict, _ in found] == ["disallowed", "allowed"]
 
 
-@pytest.mark.parametrize("other", [("--robots", "-"), ("--archive", "a.warc.gz")])
-def test_options_that_fetch_nothing(other: tuple[str, str], tmp_path: Path) -> None:
-    """--page cannot be combined with options that use files instead of sites."""
-    done = run("check", "https://a.example/", "--page", *other, folder=tmp_path)
-    why = "--page fetches pages, so it cannot be combined with --archive or --robots"
-    assert (done.code, done.err) == (2, f"scrapy robots check: {why}\n")
-
-
 def test_uses_that_a_page_names(site: Site, tmp_path: Path) -> None:
     """`page` shows each use with its source, even if the project's declared use is refused, and a
     note names what it did not read.

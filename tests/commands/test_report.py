@@ -192,10 +192,6 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
     assert second["first"] == "2026-11-22T08:00:00.000Z"
     assert [run["requests"] for run in second["runs"]] == [1, 2]
     assert "  run        only run 2 of 2" in report(records, "--run", "2").lines
-    for number in ("0", "3"):
-        done = report(records, "--run", number)
-        complaint = f"r.jsonl only has 2 runs, so there is no run {number}"
-        assert (done.code, done.err) == (2, f"scrapy robots report: {complaint}\n")
 
 
 def test_a_run_that_dropped_nothing(report: Report, sums: Sums) -> None:

@@ -66,31 +66,6 @@ def test_other_files_are_refused(octets: bytes, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
-UNREAD = "cannot be read: No such file or directory; use another file, or - for standard input"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["nothere"], f"nothere {UNREAD}"),
-        (["."], ". cannot be read: Is a directory; "),
-        (["good", "--html", "-"], "refusing to write to -, because it is not a regular file; "),
-        (["good", "--html", "/dev/null"], "refusing to write to /dev/null, because it is not a"),
-        (["good", "--html", "n" * 300], f"{'n' * 300} cannot be written: File name too long; "),
-        (["good", "--run", "one"], "argument --run: invalid int value: 'one'"),
-    ],
-)
-def test_what_cannot_be_read_or_written_is_named(
-    arguments: list[str], text: str, tmp_path: Path
-) -> None:
-    """The error names a file that cannot be read or written, and gives advice."""
-    (tmp_path / "good").write_bytes(exported(FEW))
-    done = run("report", *arguments, folder=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert text in done.err
-    assert [path.name for path in tmp_path.iterdir()] == ["good"]
-
-
 # The file that `--html` writes.
 
 

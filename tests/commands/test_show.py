@@ -141,7 +141,6 @@ def test_site_without_a_file(
 def test_given_file(tmp_path: Path, url: list[str]) -> None:
     """With --robots, a local file is shown, and nothing is requested. The URL is optional."""
     (tmp_path / "robots.txt").write_text(FILE)
-    assert url or "--robots is needed" in run("show", folder=tmp_path).err
     done = run("show", "--robots", "robots.txt", *url, folder=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert done.lines[0] == "  robots.txt robots.txt (given)"
@@ -200,23 +199,3 @@ def test_entire_file_as_html(tmp_path: Path) -> None:
     assert "agent: &lt;i&gt;" in page
     assert not [text for text in ("<b>/", "<i>", "<script") if text in page]
     assert run("show", "https://a.invalid/", *view, "view.html", folder=tmp_path).code == 1
-    refused = run("show", "https://a.invalid/", *view, "robots.txt", folder=tmp_path)
-    assert refused.code == 2
-    assert "refusing to overwrite robots.txt" in refused.err
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (("--html", "x"), "--html needs --url"),
-        (("--json", "--url", "/"), "--url and --json cannot be combined"),
-        (("--url", "https://b.invalid/"), "must be the path or URL of a page of https://a.invalid"),
-        (("--url", "x"), "x is not an absolute http, https, ftp or gemini URL"),
-    ],
-)
-def test_wrong_options(tmp_path: Path, options: tuple[str, ...], error: str) -> None:
-    """Options that contradict each other are refused."""
-    given = ("--robots", "-")
-    done = run("show", "https://a.invalid/", *given, *options, folder=tmp_path, stdin=FILE)
-    assert (done.code, done.out) == (2, "")
-    assert error in done.err

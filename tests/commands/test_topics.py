@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shlex
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
+from tests.support.case_files import tables
 from tests.support.command_line import (
     CLOSED,
     COMMAND,
@@ -58,6 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "page.html").write_text(
         f"<meta name=robots content='noindex, caf\xe9 {'long ' * 30}, x'>", "utf-8"
     )
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(FILE.encode()))
     (tmp_path / "robots.jsonl").write_bytes(
         exported([record(rule=f"Disallow: /{'long' * 30}", spider="caf\xe9")])
     )
@@ -114,41 +117,17 @@ def test_not_a_url(robots: Callable[..., Done], folder: Path, arguments: tuple[s
         assert "secret" not in done.out
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "lint s3://me:secret@a.example/x",
-        "lint me:secret@127.0.0.1:1",
-        "check --archive http://me:secret@a.example/x http://a.example/",
-        "report report.jsonl --html ftp://me:secret@a.example/x",
-        "lint robots.txt http://me:secret@a.example/",
-        "cache http://me:secret@a.example/",
-    ],
-)
-def test_passwords(robots: Callable[..., Done], folder: Path, line: str) -> None:
-    """No error shows a possible password."""
-    (folder / "report.jsonl").touch()
-    done = robots(*line.split())
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "secret" not in done.out + done.err
-    assert "a.example" in done.err or "127.0.0.1:1" in done.err
-
-
-WRONG_LINES = (
-    "nonsense",
-    "-s",
-    "cache nonsense",
-    "check --nonsense",
-    "lint - -s FOO",
-)
-
-
-@pytest.mark.parametrize("line", WRONG_LINES)
-def test_wrong_command_line(robots: Callable[..., Done], line: str) -> None:
-    """A wrong command line is refused in one line that names --help."""
-    done = robots(*line.split())
+@pytest.mark.parametrize(("line", "error"), tables("command_lines")["wrong"])
+def test_wrong_command_line(folder: Path, line: str, error: str) -> None:
+    """A command line that cannot work prints one line that says why, without passwords, and changes
+    no file.
+    """
+    before = sorted(folder.iterdir())
+    done = run(*shlex.split(line), folder=folder)
     assert (done.code, done.out) == (2, "")
-    assert re.fullmatch(r"scrapy robots[a-z ]*: .+; see scrapy robots[a-z ]* --help\n", done.err)
+    expected = ".*".join(map(re.escape, f"scrapy robots{error}\n".split("...")))
+    assert re.fullmatch(expected, done.err)
+    assert sorted(folder.iterdir()) == before
 
 
 #: What is shown on a terminal, and what is red there.

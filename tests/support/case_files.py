@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent.parent / "cases"
 #: Files with other kinds of cases.
 _OTHERS = {
     "answers.toml",
+    "command_lines.toml",
     "headers.toml",
     "intervals.toml",
     "lint.toml",
