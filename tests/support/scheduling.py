@@ -19,7 +19,6 @@ SLOW = (
     "scheduling/test_shared_interval.py",
     "scheduling/test_resumed.py",
     "scheduling/test_killed.py",
-    "cache/test_worker_processes.py",
     "scheduling/test_crawl_delays.py",
     "scheduling/test_other_schedulers.py",
     "commands/test_report_page.py",

@@ -299,5 +299,6 @@ def test_late_worker_keeps_its_place(shared_place: Place, shared: SharedStore) -
 def test_turns_end_by_themselves(shared_place: Place, shared: SharedStore) -> None:
     """A turn of a dead worker ends after its time."""
     assert shared.take_turn(KEY, "one", SHORT) == 0
+    assert shared.take_turn(KEY, "two", LONG) > 0
     shared_place.later(SHORT * 2)
     assert shared.take_turn(KEY, "two", LONG) == 0
