@@ -48,10 +48,16 @@ class Clocks(Runtime):
 
 
 class Hurried(Clocks):
-    """A runtime whose timers are faster."""
+    """A runtime whose timers are faster, and which adds up the seconds that were waited for."""
+
+    waited = 0.0
 
     def call_later(self, delay: float, function: Callable[[], object]) -> Cancellable:
-        return super().call_later(delay / 100, function)
+        def ended() -> None:
+            self.waited += delay
+            function()
+
+        return super().call_later(delay / 100, ended)
 
 
 def watched(name: str) -> Any:
@@ -144,12 +150,15 @@ async def test_entries_from_the_future(
 @pytest.mark.reactor
 @under_the_reactor
 async def test_a_store_that_hangs(store: Breakable, caplog: pytest.LogCaptureFixture) -> None:
-    """A call that hangs is given up, and the end of the crawl does not wait for it."""
+    """A call that hangs is given up, and the end of the crawl waits for it for a second."""
     store.hangs.add("get")
-    crawl = Crawl(store, Hurried())
+    runtime = Hurried()
+    crawl = Crawl(store, runtime)
     assert await crawl.client.load(A) is None
     assert "TimeoutError: no answer in 5 s" in records(caplog, 0)[0]
+    runtime.waited = 0.0
     await crawl.client.close()
+    assert runtime.waited <= 1
     assert "close" not in store.calls
     assert crawl.counted == ["robotstxt/cache/store_errors"] * 2
     assert len(records(caplog, 0)) == 1

@@ -12,7 +12,6 @@ import redis
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 
-from scrapy_robots_rfc._runtime import Cancellable, Runtime
 from scrapy_robots_rfc.cache.stores.redis import RedisStore
 from tests.support.crawling import Pages, crawl, listening
 from tests.support.redis_server import RedisServer
@@ -189,41 +188,6 @@ def until_it_is_used_again(server: Server, proxy: Site) -> Iterator[Request]:
         yield Request(f"http://{number}.example/1", meta={"proxy": proxy.url("")})
         if server.has_one():
             return
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_closing_while_the_server_hangs(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A crawl with turns on a server that hangs closes within a second."""
-    waited: list[float] = []  # by timers that were not cancelled when the spider closed
-    later = Runtime.call_later
-
-    def call_later(runtime: Runtime, delay: float, function: Callable[[], object]) -> Cancellable:
-        def ended() -> None:
-            waited.append(delay)
-            function()
-
-        return later(runtime, delay, ended)
-
-    def closed() -> None:
-        monkeypatch.setattr(Runtime, "call_later", call_later)
-
-    def freeze(_: object) -> Reply:
-        server.server.freeze()
-        return PAGE
-
-    address = server.address.replace("timeout=0.5", "timeout=60")
-    with Site({"/robots.txt": PACED}) as site:
-        site.replies["/1"] = freeze
-        settings = {"ROBOTS_CACHE": address}
-        listens = listening(closed, signals.spider_closed)
-        result = await crawl([site.url("/1")], settings, prepare=listens)
-        server.server.thaw()
-    assert list(result.outcomes.values()) == [200]
-    assert result.stat("cache/store_errors") == 1  # it cannot be closed
-    assert sum(waited) == pytest.approx(1)
 
 
 @ensureDeferred

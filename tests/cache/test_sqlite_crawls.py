@@ -1,26 +1,22 @@
-"""Crawls whose SQLite file is damaged, deleted, full or read-only obey robots.txt."""
+"""What crawls with an SQLite file store, and a file that they cannot use."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-import random
-import tempfile
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
 
-from tests.support.crawling import Crawl, Pages, crawl, records
+from tests.support.crawling import Crawl, crawl, records
 from tests.support.site import Reply, Site, redirect, robots
-from tests.support.sqlite_files import full, locked, locked_by_another, opened, read_only
+from tests.support.sqlite_files import locked, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 RULES = "User-agent: *\nDisallow: /x\n"
 FORBID = robots(RULES)
@@ -103,58 +99,4 @@ async def test_file_that_another_process_keeps_locked(
     await obeying(site, path)
     lock.close()
     error = f"failed (get: OperationalError: {path}.lock is locked by another process)"
-    assert error in logged(caplog)
-
-
-class Failing(Pages):
-    """A spider whose store fails after its first page, and which then requests further pages."""
-
-    fail: Callable[[], object]
-    further: list[str]
-
-    def parse(self, response: Any, **_: Any) -> Any:
-        super().parse(response)
-        while self.further:
-            self.fail()
-            urls, self.further = self.further, []
-            for url in urls:
-                yield Request(url, callback=self.parse, errback=self.failed)
-
-
-@pytest.mark.reactor
-@pytest.mark.parametrize(
-    ("begin", "error"),
-    [
-        (read_only, "readonly"),
-        (partial(locked_by_another, kind="EXCLUSIVE"), "locked"),
-        (full, "disk"),
-    ],
-)
-@ensureDeferred
-async def test_file_that_fails_during_a_crawl(
-    begin: Callable[[Path], contextlib.AbstractContextManager[None]],
-    error: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """If the file becomes read-only, locked or full, the crawl obeys robots.txt without it, and
-    logs that once.
-    """
-    large = RULES + random.Random(1).randbytes(50_000).hex()  # even if it is compressed
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Site({"/robots.txt": FORBID}) as first,
-        Site({"/robots.txt": robots(large)}) as second,
-        contextlib.ExitStack() as stack,
-    ):
-        path = Path(folder) / "robots.sqlite"
-        result = await crawl(
-            [first.url("/y")],
-            {"ROBOTS_CACHE": f"sqlite:///{path}"},
-            spider=Failing,
-            fail=lambda: stack.enter_context(begin(path)),
-            further=[first.url("/x"), second.url("/x"), second.url("/y")],
-        )
-        assert (first.targets, second.targets) == (["/robots.txt", "/y"],) * 2
-    assert result.stat("forbidden/rule") == 2
-    assert result.stat("cache/store_errors") >= 1
     assert error in logged(caplog)
