@@ -12,12 +12,11 @@ from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import make_store
 from tests.support.browser import CHROMIUM, DRIVER, Browser
-from tests.support.command_line import Done, run
 from tests.support.reports import crawl, made
 from tests.support.stores import NamedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy_robots_rfc.cache.stores.base import Store
@@ -28,12 +27,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
     """Call the tests of this folder outside of the reactor, because commands wait for it."""
     pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
     return True
-
-
-@pytest.fixture
-def robots() -> Callable[..., Done]:
-    """Return a function that runs ``scrapy robots``."""
-    return run
 
 
 @pytest.fixture(params=["sqlite", "redis", "own"])

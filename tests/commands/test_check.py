@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import sqlite3
 import threading
 from typing import TYPE_CHECKING
 
@@ -15,14 +13,13 @@ import scrapy
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.core.text import printable
-from tests.support.command_line import TIMEOUT, launch, read_one_line, run, start
-from tests.support.site import PAGE, Reply, Site, redirect, robots as file
+from tests.support.command_line import TIMEOUT, launch, run, start, unread
+from tests.support.site import HANG, Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.command_line import Done
+    from tests.support.site import Asked
 
 FILE = """User-agent: *
 Disallow: /
@@ -48,11 +45,11 @@ def given(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> None:
+def test_the_verdict_is_explained(given: str) -> None:
     """The output has the verdict, the reason, the group, the line that decided, and the rules that
     lost.
     """
-    done = robots("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo,FooBot", "--robots", given)
+    done = run("check", f"{SITE}/private/open/x.pdf", "--agent", "zoo,FooBot", "--robots", given)
     assert (done.code, done.err) == (0, "")
     assert done.lines == [
         "allowed      https://a.example/private/open/x.pdf",
@@ -80,31 +77,23 @@ def test_the_verdict_is_explained(robots: Callable[..., Done], given: str) -> No
         (["http://", "/x.pdf"], 2),
     ],
 )
-def test_exit_code(robots: Callable[..., Done], given: str, targets: list[str], code: int) -> None:
+def test_exit_code(given: str, targets: list[str], code: int) -> None:
     """The exit code is 0 if all URLs are allowed, 1 if some are disallowed, 2 if some are
     undecided.
     """
     urls = [target if "://" in target else SITE + target for target in targets]
-    assert robots("check", *urls, "--agent", "foobot", "--robots", given).code == code
+    assert run("check", *urls, "--agent", "foobot", "--robots", given).code == code
 
 
-def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str) -> None:
+def test_json_is_an_object_for_each_url(given: str) -> None:
     """With --json, each URL is an object on one line, without userinfo.
 
     A URL that is wrong has a line on stderr, too.
     """
-    done = robots(
-        "check",
-        "https://me:pw@a.example/x.pdf",
-        "/x",
-        "--json",
-        "--agent",
-        "foobot",
-        "--robots",
-        given,
-    )
+    urls = ("https://me:pw@a.example/x.pdf", "/x")
+    done = run("check", *urls, "--json", "--agent", "foobot", "--robots", given)
     assert done.code == 2
-    first, second = map(json.loads, done.lines)
+    first, second = done.records
     names = ("url", "agent", "agent_from", "verdict", "why", "reason", "group", "lost", "use")
     assert [first[name] for name in names] == [
         *("https://a.example/x.pdf", "foobot", "option", "disallowed"),
@@ -117,17 +106,14 @@ def test_json_is_an_object_for_each_url(robots: Callable[..., Done], given: str)
     ]
     assert list(second) == list(first)
     assert (second["url"], second["verdict"], second["reason"]) == ("/x", "undecided", None)
-    assert (
-        done.err
-        == "scrapy robots check: /x is undecided: not an absolute http, https, ftp or gemini"
-        " URL; write it as SCHEME://HOST/PATH\n"
-    )
+    why = "not an absolute http, https, ftp or gemini URL; write it as SCHEME://HOST/PATH"
+    assert done.err == f"scrapy robots check: /x is undecided: {why}\n"
 
 
-def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: str) -> None:
+def test_several_agents_have_a_verdict_each(given: str) -> None:
     """Each agent has its own verdict. The exit code is the highest."""
     agents = ("--agent", "zoo,FooBot", "--agent", "zoo", "--agent", "foobot", "--agent", "zoo")
-    done = robots("check", f"{SITE}/a", *agents, "--robots", given)
+    done = run("check", f"{SITE}/a", *agents, "--robots", given)
     assert (done.code, done.err) == (1, "")
     starts = ("allowed", "disallowed", "  agent")
     assert [line for line in done.lines if line.startswith(starts)] == [
@@ -141,10 +127,10 @@ def test_several_agents_have_a_verdict_each(robots: Callable[..., Done], given: 
     assert done.lines.count("") == 2
 
 
-def test_several_urls_and_agents_are_a_table(robots: Callable[..., Done], given: str) -> None:
+def test_several_urls_and_agents_are_a_table(given: str) -> None:
     """Several URLs and several agents print a table with the verdicts and their lines."""
     agents = ("--agent", "zoo", "--agent", "FooBot/1.0")
-    done = robots("check", f"{SITE}/a", f"{SITE}/x.pdf", "/\x1b", *agents, "--robots", given)
+    done = run("check", f"{SITE}/a", f"{SITE}/x.pdf", "/\x1b", *agents, "--robots", given)
     assert done.code == 2
     assert done.err.count("\n") == 1
     assert done.lines == [
@@ -171,48 +157,41 @@ def test_several_urls_and_agents_are_a_table(robots: Callable[..., Done], given:
         ("Disallow\uff1a/private/", "/private/x", "the key is unknown"),
     ],
 )
-def test_rule_that_was_probably_meant(
-    robots: Callable[..., Done], rule: str, target: str, why: str
-) -> None:
+def test_rule_that_was_probably_meant(rule: str, target: str, why: str) -> None:
     """A rule that would decide otherwise, but does not match because of a mistake, is named."""
     file = f"User-agent: *\n{rule}\nAllow: /private\nDisallow: /other\n"
-    text = robots("check", SITE + target, "--robots", "-", stdin=file)
+    text = run("check", SITE + target, "--robots", "-", stdin=file)
     assert text.code == 0
     near = [line for line in text.lines if line.startswith("  near")]
     assert near == [f"  near       line 2: {printable(rule)} does not match: {why}"]
-    done = robots("check", SITE + target, "--robots", "-", "--json", stdin=file)
-    assert json.loads(done.out)["near"] == [{"line": 2, "text": rule, "why": why}]
+    done = run("check", SITE + target, "--robots", "-", "--json", stdin=file)
+    assert done.records[0]["near"] == [{"line": 2, "text": rule, "why": why}]
     # This rule would have decided the same.
     allow = file.replace("Disallow", "Allow").replace("Allowed", "Alloww")
-    assert "near" not in robots("check", SITE + target, "--robots", "-", stdin=allow).out
+    assert "near" not in run("check", SITE + target, "--robots", "-", stdin=allow).out
 
 
 @pytest.mark.parametrize("name", ['"zoo"', "\u201czoo\u201d", "\u00a0Zoo"])
-def test_agent_that_was_probably_meant(robots: Callable[..., Done], name: str) -> None:
+def test_agent_that_was_probably_meant(name: str) -> None:
     """A user-agent line with quotes is named if its rules would decide otherwise."""
     file = f"User-agent: {name}\nDisallow: /a\n"
     near = f"line 1: User-agent: {name} does not match: zoo was probably meant"
-    for paths, agents in (("/a",), ("zoo",)), (("/a", "/b"), ("zoo", "foobot")):
-        urls = [f"{SITE}{path}" for path in paths]
-        options = [option for agent in agents for option in ("--agent", agent)]
-        done = robots("check", *urls, *options, "--robots", "-", stdin=file)
-        named = f"{SITE}/a: " * (len(urls) > 1)
+    several = (f"{SITE}/b", "--agent", "foobot")
+    for options, named in ((), ""), (several, f"{SITE}/a: "):
+        done = run("check", f"{SITE}/a", *options, "--agent", "zoo", "--robots", "-", stdin=file)
         found = [line for line in done.lines if "  near" in line]
         assert found == [f"  near       {named}{near}".replace("\xa0", "\\xa0")]
 
 
-def test_urls_or_the_file_come_from_standard_input(robots: Callable[..., Done], given: str) -> None:
+def test_urls_or_the_file_come_from_standard_input(given: str) -> None:
     """Standard input has the URLs, unless they are arguments, or the robots.txt."""
-    done = robots(
-        "check", "--robots", given, stdin=f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n"
-    )
+    urls = f"\ufeff{SITE}/a\r\n\n# no URL\r {SITE}/b\x0b/\u2028c \n"
+    done = run("check", "--robots", given, stdin=urls)
     found = [line.split(maxsplit=1)[1] for line in done.lines if line.startswith("disallowed")]
     assert found == [f"{SITE}/a", f"{SITE}/b%0B/%E2%80%A8c"]
-    assert (
-        robots("check", "-", "--robots", given, stdin=f"{SITE}/2\n").lines[0]
-        == f"disallowed   {SITE}/2"
-    )
-    done = robots("check", f"{SITE}/x.pdf", "--agent", "barbot", "--robots", "-", stdin=FILE)
+    done = run("check", "-", "--robots", given, stdin=f"{SITE}/2\n")
+    assert done.lines[0] == f"disallowed   {SITE}/2"
+    done = run("check", f"{SITE}/x.pdf", "--agent", "barbot", "--robots", "-", stdin=FILE)
     assert "  robots.txt standard input (given)" in done.lines
 
 
@@ -234,10 +213,10 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
         assert found == [f"disallowed   {SITE}/caf%E9", f"disallowed   {SITE}/na\\xefve"]
 
 
-def test_control_characters_are_escaped(robots: Callable[..., Done]) -> None:
+def test_control_characters_are_escaped() -> None:
     """Control characters in a site's text are escaped."""
     hostile = "User-agent: *\nDisallow: /\x1b[31ma\n"
-    done = robots("check", f"{SITE}/%1B%5B31ma\x9b", "--robots", "-", stdin=hostile)
+    done = run("check", f"{SITE}/%1B%5B31ma\x9b", "--robots", "-", stdin=hostile)
     assert "\x1b" not in done.out
     assert "\x9b" not in done.out
     assert ">     2  Disallow: /\\x1b[31ma" in done.lines
@@ -257,10 +236,9 @@ def test_redirect_and_agent_are_named(tmp_path: Path) -> None:
         shown = run("check", site.url("/x"), "-s", named, "--json", folder=tmp_path)
         assert (done.code, done.err) == (0, "")
         assert site.targets == ["/robots.txt", "/a", "/b"] * 2
-        assert {asked.headers["User-Agent"] for asked in site.asked} == {
-            "foobot/1 (+http://b.example)"
-        }
-        found = json.loads(shown.out)
+        agents = {asked.headers["User-Agent"] for asked in site.asked}
+        assert agents == {"foobot/1 (+http://b.example)"}
+        [found] = shown.records
         assert found["robots_txt"]["redirected_to"] == site.url("/b")
         assert found["agent_from"] == "header"
         assert done.lines[2:6] == [
@@ -300,76 +278,61 @@ def test_unavailable_is_allowed_and_unreachable_undecided(tmp_path: Path) -> Non
         options = ("-s", "RETRY_ENABLED=False", "--agent", "foobot", "--json")
         done = run("check", "-", *options, folder=tmp_path, stdin=urls)
         assert done.code == 2
-        found = [json.loads(line) for line in done.lines]
-        assert [record["url"] for record in found] == urls.split("\n")
-        assert [record["reason"] for record in found] == [
-            "unavailable",
-            "no_rule",
-            "unreachable",
-        ] * 2
+        assert [record["url"] for record in done.records] == urls.split("\n")
+        reasons = [record["reason"] for record in done.records]
+        assert reasons == ["unavailable", "no_rule", "unreachable"] * 2
         assert [site.fetches for site in (failing, without, open_one)] == [1, 1, 1]
-        assert (
-            done.err.splitlines()[0]
-            == f"scrapy robots check: {failing.url('/x')} is undecided: robots.txt unreachable:"
-            " 503; check whether the site is up, or use a local copy (check --robots FILE,"
-            " lint FILE)"
+        assert done.err.startswith(
+            f"scrapy robots check: {failing.url('/x')} is undecided: robots.txt unreachable: 503;"
+            " check whether the site is up, or use a local copy (check --robots FILE, lint FILE)\n"
         )
+
+
+PROJECT = """
+FEEDS = {"items.json": {"format": "json", "overwrite": True}}
+JOBDIR = "job"
+ROBOTS_ARCHIVE = "own.warc.gz"
+ROBOTS_CACHE = "sqlite:///job/robots.sqlite"
+ROBOTS_REPORT = "own.jsonl"
+ROBOTSTXT_OBEY = False
+ROBOTSTXT_USER_AGENT = "barbot"
+TWISTED_REACTOR = "twisted.internet.selectreactor.SelectReactor"
+"""
 
 
 def test_in_a_project_its_settings_and_store_are_used(tmp_path: Path) -> None:
     """The project's settings and store are used; its feeds and jobs are not touched."""
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
-    feed = tmp_path / "items.json"
-    feed.write_text("mine")
+    (tmp_path / "mine.py").write_text(PROJECT)
+    (tmp_path / "items.json").write_text("mine")
     with contextlib.closing(SqliteStore(tmp_path / "job" / "robots.sqlite")) as made:
         made.open()
-    with Site({"/robots.txt": file(FILE), "/other": PAGE}) as site:
-        (tmp_path / "mine.py").write_text(
-            f"ROBOTS_ARCHIVE = {str(tmp_path / 'own.warc.gz')!r}\n"
-            f"ROBOTS_REPORT = {str(tmp_path / 'own.jsonl')!r}\n"
-            f"ROBOTS_CACHE = 'sqlite:///{tmp_path / 'job' / 'robots.sqlite'}'\n"
-            f"ROBOTSTXT_USER_AGENT = 'barbot'\nJOBDIR = {str(tmp_path / 'job')!r}\nFEEDS ="
-            f" {{{feed.as_uri()!r}: {{'format': 'json', 'overwrite': True}}}}\nROBOTSTXT_OBEY ="
-            " False\nTWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'\n"
-        )
-        for way, reactor in (
-            (launch, ()),
-            (run, ("-s", ASYNCIO)),
-        ):  # in the process of the tests there is one reactor
+    with Site({"/robots.txt": file(FILE)}) as site:
+        # In the process of the tests there is one reactor.
+        for way, reactor in ((launch, ()), (run, ("-s", ASYNCIO))):
             done = way("check", site.url("/x.pdf"), *reactor, folder=tmp_path)
             assert (done.code, done.err) == (1, "")
             assert "  agent      barbot (from ROBOTSTXT_USER_AGENT)" in done.lines
             assert "  group      barbot, named in the file (lines 4-10)" in done.lines
         assert site.targets == ["/robots.txt"]
-    assert feed.read_text() == "mine"
+    assert (tmp_path / "items.json").read_text() == "mine"
     assert list(tmp_path.glob("own.*")) == []
     assert [path.name for path in (tmp_path / "job").iterdir() if "sqlite" not in path.name] == []
-    with sqlite3.connect(tmp_path / "job" / "robots.sqlite") as store:
-        assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    store.close()
-
-
-class Gate(threading.Event):
-    """An event that is never set, and that records whether a thread waits for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reached = threading.Event()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the timeout."""
-        self.reached.set()
-        return super().wait(timeout)
 
 
 def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
     """Ctrl-C ends the command at once, without a verdict."""
-    gate = Gate()
-    with Site({"/robots.txt": Reply(gate=gate)}) as site:
+    asked = threading.Event()
+
+    def hang(_: Asked) -> Reply:
+        asked.set()
+        return HANG
+
+    with Site({"/robots.txt": hang}) as site:
         (tmp_path / "jobs").mkdir()
         jobs = f"REMOTE_CONTROL_JOBS_DIR={tmp_path / 'jobs'}"
         process = start("check", site.url("/x"), site.url("/y"), "-s", jobs, folder=tmp_path)
-        assert gate.reached.wait(TIMEOUT)
+        assert asked.wait(TIMEOUT)
         assert [*(tmp_path / "jobs").iterdir()] == []  # it opens no port that others may come in by
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
@@ -378,11 +341,8 @@ def test_stopped_while_it_waits_for_a_site(tmp_path: Path) -> None:
 
 def test_reader_closes_the_output(given: str, tmp_path: Path) -> None:
     """If the reader closes the output early, there is no error message, but the exit code is 2."""
-    urls = f"{SITE}/a\n" * 1000
-    read = read_one_line(
-        "check", "--agent", "foobot", "--robots", given, folder=tmp_path, stdin=urls
-    )
-    assert read == (f"allowed      {SITE}/a\n", 2, "")
+    done = unread("check", f"{SITE}/a", "--agent", "foobot", "--robots", given, folder=tmp_path)
+    assert (done.code, done.err) == (2, "")
 
 
 def test_another_parser_decides(tmp_path: Path) -> None:
@@ -410,25 +370,23 @@ def test_http_cache_is_not_used(tmp_path: Path) -> None:
     "uses",
     [("--use", "search,ai-train", "--use", "trian-ai"), ("-s", "ROBOTS_USE=search,noai,trian-ai")],
 )
-def test_unknown_use(robots: Callable[..., Done], given: str, uses: tuple[str, ...]) -> None:
+def test_unknown_use(given: str, uses: tuple[str, ...]) -> None:
     """An unknown use also declares all known ones, and a warning names a similar one."""
-    done = robots("check", SITE, *uses, "--robots", given, "--json")
-    declared = json.loads(done.out)["declared"]
-    assert {*declared} == {"search", "train-ai", "trian-ai", "ai-use", "ai-input", "tdm"}
+    done = run("check", SITE, *uses, "--robots", given, "--json")
+    labels = {"search", "train-ai", "trian-ai", "ai-use", "ai-input", "tdm"}
+    assert {*done.records[0]["declared"]} == labels
     warning = "unknown use 'trian-ai', so it also declares all known ones; did you mean train-ai?"
     assert done.err == f"scrapy robots check: {warning}\n"
 
 
-def test_visit_time_and_a_policy_token_are_explained(
-    robots: Callable[..., Done], tmp_path: Path
-) -> None:
+def test_visit_time_and_a_policy_token_are_explained(tmp_path: Path) -> None:
     """A note says that a Visit-time is not obeyed. A policy token decides about a use."""
     file = tmp_path / "robots.txt"
     file.write_text(
         "User-agent: *\nAllow: /\nVisit-time: 0600-0845\n\n"
         "User-agent: __usage_ai-training\nDisallow: /a\n"
     )
-    done = robots("check", f"{SITE}/a", "--use", "train-ai", "--robots", str(file))
+    done = run("check", f"{SITE}/a", "--use", "train-ai", "--robots", str(file))
     assert done.code == 1
     source = "User-agent: __usage_ai-training, Disallow: /a"
     assert f"  why        robots.txt line 6: refuses train-ai ({source})" in done.lines

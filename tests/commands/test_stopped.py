@@ -7,19 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-from tests.support.command_line import (
-    OPEN,
-    TIMEOUT,
-    fill,
-    start,
-    stopped_while_printing,
-    stopped_while_reading,
-)
+from tests.support.command_line import OPEN, TIMEOUT, fill, start, stopped
 from tests.support.site import Site, robots as file
 
 if TYPE_CHECKING:
@@ -29,52 +23,37 @@ if TYPE_CHECKING:
 MANY = 1000
 #: A copy of a long file.
 LONG = OPEN._replace(body=b"#" * 5000)
-STORE = "sqlite:///robots.sqlite"
 OVERRIDES = 'ROBOTS_OVERRIDES={"https://a.example": "other.txt"}'
+SELECT = "twisted.internet.selectreactor.SelectReactor"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with files that give long outputs."""
+    """Return a folder with files and a store that give long outputs."""
     (tmp_path / "robots.txt").write_text("User-agent: *\n" + "Disallow: z\n" * MANY)
-    (tmp_path / "other.txt").write_text(
-        "User-agent: *\n" + "".join(f"Disallow: /{n}\n" for n in range(MANY))
-    )
+    rules = "".join(f"Disallow: /{number}\n" for number in range(MANY))
+    (tmp_path / "other.txt").write_text(f"User-agent: *\n{rules}")
     (tmp_path / "urls").write_text("https://a.example/x\n" * MANY)
+    with closing(SqliteStore(tmp_path / "robots.sqlite")) as store:
+        store.open()
+        fill(store, **{f"a{number}": LONG for number in range(40)})
     return tmp_path
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("stream", "command"),
     [
-        ("check",),  # like all that read URLs or a robots.txt
-        ("report", "-"),
+        ("stdin", "check"),  # like all that read URLs or a robots.txt
+        ("stdin", "report -"),
+        ("stdout", "lint robots.txt"),
+        ("stdout", "cache ls --store sqlite:///robots.sqlite"),
     ],
-    ids=" ".join,
 )
-def test_stopped_while_it_reads(arguments: tuple[str, ...], folder: Path) -> None:
-    """Ctrl-C while a command reads ends it with one line, and exit code 2."""
-    done = stopped_while_reading(*arguments, folder=folder)
-    assert (done.code, done.err) == (2, f"scrapy robots {arguments[0]}: stopped\n")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("lint", "robots.txt"),
-        ("cache", "ls", "--store", STORE),
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> None:
-    """Ctrl-C while a command prints ends it with one line and exit code 2."""
-    if arguments[0] == "cache":
-        store = SqliteStore(folder / "robots.sqlite")
-        store.open()
-        fill(store, **{f"a{number}": LONG for number in range(40)})
-        store.close()
-    done = stopped_while_printing(*arguments, folder=folder)
-    assert (done.code, done.err) == (2, f"scrapy robots {arguments[0]}: stopped\n")
+def test_stopped_while_it_reads_or_prints(stream: str, command: str, folder: Path) -> None:
+    """Ctrl-C while a command reads or prints ends it with one line and exit code 2."""
+    topic, *arguments = command.split()
+    done = stopped(topic, *arguments, folder=folder, stream=stream)
+    assert (done.code, done.err) == (2, f"scrapy robots {topic}: stopped\n")
 
 
 @pytest.mark.parametrize(
@@ -83,13 +62,7 @@ def test_stopped_while_it_prints(arguments: tuple[str, ...], folder: Path) -> No
         ("lint", "{site}"),  # it prints after its crawl
         ("check", "-s", OVERRIDES),  # within its crawl
         ("check", "-s", OVERRIDES, "-s", "TWISTED_REACTOR_ENABLED=0"),
-        (
-            "check",
-            "-s",
-            OVERRIDES,
-            "-s",
-            "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor",
-        ),
+        ("check", "-s", OVERRIDES, "-s", f"TWISTED_REACTOR={SELECT}"),
     ],
     ids=["lint", "check", "no reactor", "another reactor"],
 )

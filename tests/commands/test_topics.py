@@ -23,7 +23,6 @@ from tests.support.command_line import (
     NOW,
     OPEN,
     TIMEOUT,
-    Done,
     fill,
     on_terminal,
     run,
@@ -33,8 +32,6 @@ from tests.support.processes import environment
 from tests.support.reports import exported, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy_robots_rfc.cache.entry import CacheEntry
 
 FILE = f"User-agent: *\nDisallow: /x\nDisallow: /{'long' * 30}\nDisallow: /caf\xe9\nDisallow: z\n"
@@ -98,7 +95,7 @@ NOT_URLS = {
 
 
 @pytest.mark.parametrize("arguments", [*TAKE_A_URL, *TAKE_A_FILE], ids=" ".join)
-def test_not_a_url(robots: Callable[..., Done], folder: Path, arguments: tuple[str, ...]) -> None:
+def test_not_a_url(folder: Path, arguments: tuple[str, ...]) -> None:
     """Every topic prints the same error for text that is not a URL, without passwords."""
     for url, shown in NOT_URLS.items():
         if arguments in TAKE_A_FILE and ("--robots" in arguments or not url.startswith("http")):
@@ -106,7 +103,7 @@ def test_not_a_url(robots: Callable[..., Done], folder: Path, arguments: tuple[s
         if arguments[0] == "check" and url.startswith("sftp") and "{}" in arguments[1]:
             continue  # a URL without a robots.txt
         filled = [argument.format(url) for argument in arguments]
-        done = robots(*filled, stdin=url)
+        done = run(*filled, stdin=url)
         assert (done.code, done.err.count("\n")) == (2, 1)
         error = (
             f"scrapy robots {arguments[0]}: {shown} is not an absolute http, https, ftp or gemini"

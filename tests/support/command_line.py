@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import pty
@@ -37,7 +38,7 @@ from tests.support.entries import made
 from tests.support.processes import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -218,38 +219,23 @@ def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> sub
     )
 
 
-def read_one_line(*arguments: str, folder: Path, stdin: str = "") -> tuple[str, int, str]:
-    """Run a command, read one line of its output, and close the pipe.
-
-    Return the line, the exit code, and stderr.
-    """
+def unread(*arguments: str, folder: Path, stdin: str = "") -> Done:
+    """Run a command whose reader has closed the output."""
     ours, its = os.pipe()
-    lines: list[str] = []
-
-    def read() -> None:
-        with os.fdopen(ours) as output:
-            lines.append(output.readline())
-
-    with _beside(read):
-        done = run(*arguments, folder=folder, stdin=stdin, stdout=its)
+    os.close(ours)
+    try:
+        return run(*arguments, folder=folder, stdin=stdin, stdout=its)
+    finally:
         os.close(its)
-    return lines[0], done.code, done.err
 
 
-def stopped_while_printing(*arguments: str, folder: Path) -> Done:
-    """Run a command, and send SIGINT when it starts to write its output."""
+def stopped(*arguments: str, folder: Path, stream: str) -> Done:
+    """Run a command, and send SIGINT when it has read a part of stdin, or starts to print.
+
+    Stdin has blank lines, which every command ignores; more than one read returns.
+    """
     with _interruptible():
-        return run(*arguments, folder=folder, interrupted="stdout")
-
-
-def stopped_while_reading(*arguments: str, folder: Path) -> Done:
-    """Run a command, and send SIGINT when it has read a part of stdin."""
-    with _interruptible():
-        return run(*arguments, folder=folder, stdin=_BLANK, interrupted="stdin")
-
-
-#: Blank lines, which every command ignores; more than one read returns.
-_BLANK = b"\n" * 200_000
+        return run(*arguments, folder=folder, stdin=b"\n" * 200_000, interrupted=stream)
 
 
 class _Interrupting(io.FileIO):
@@ -273,16 +259,6 @@ class _Interrupting(io.FileIO):
         self._calls += 1
         if self._calls == last:
             signal.raise_signal(signal.SIGINT)
-
-
-@contextlib.contextmanager
-def _beside(function: Callable[[], None]) -> Iterator[None]:
-    """Run a function in a thread, which must end."""
-    thread = threading.Thread(target=function)
-    thread.start()
-    yield
-    thread.join(TIMEOUT)
-    assert not thread.is_alive()
 
 
 @contextlib.contextmanager
@@ -312,6 +288,11 @@ class Done:
     @property
     def lines(self) -> list[str]:
         return self.out.splitlines()
+
+    @property
+    def records(self) -> list[Any]:
+        """The objects that --json prints, one per line."""
+        return [json.loads(line) for line in self.lines]
 
 
 NOW = time.time()
