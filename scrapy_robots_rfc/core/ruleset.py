@@ -183,7 +183,7 @@ class RuleIndex:
     def build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
         signed_lines, special = self._read_rules()
-        prefixes = ["", *sorted(pattern for pattern in signed_lines if pattern not in special)]
+        prefixes = ["", *sorted(signed_lines.keys() - special.keys())]
         by_literal = _group_by_literal(special)
         self.signed_lines = signed_lines
         self._prefixes = prefixes
