@@ -6,7 +6,7 @@ that is waiting for a fetch continues when it ends, for whatever reason. The ste
 """
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -137,7 +137,8 @@ class PendingFetches:
         self.on_end: Callable[[PendingFetch], object] = lambda _: None
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
-        self._pending: dict[Origin, PendingFetch] = {}
+        #: The fetches in progress.
+        self.fetches: dict[Origin, PendingFetch] = {}
         # The fetches that count towards the maximum. Those waiting for their next attempt don't.
         self._counted: set[PendingFetch] = set()
         # The fetches that are currently sending a request to their site.
@@ -146,8 +147,8 @@ class PendingFetches:
         self._line: deque[Origin] = deque()
         # Fetches in line for a further attempt.
         self._retries: deque[tuple[PendingFetch, Waiter[None]]] = deque()
-        # Origins that left the line, but whose fetch has not started yet. Room is kept for them.
-        self._reserved: set[Origin] = set()
+        #: Origins that left the line, but whose fetch has not started yet. Room is kept for them.
+        self.reserved: set[Origin] = set()
         # Number of times that room was given so far. Every fourth time, it is for a retry.
         self._rooms_given = 0
         #: Wakes the first origin in line, or returns False if it no longer has requests.
@@ -155,21 +156,14 @@ class PendingFetches:
 
     # Starting and ending fetches.
 
-    def get(self, origin: Origin) -> PendingFetch | None:
-        """Return an origin's fetch, or `None` if none is in progress."""
-        return self._pending.get(origin)
-
-    def __iter__(self) -> Iterator[PendingFetch]:
-        return iter(self._pending.values())
-
     def begin(self, origin: Origin, route: Hashable, source: Request | None = None) -> PendingFetch:
         """Start a fetch, even if that exceeds the maximum.
 
         The scheduler checks `has_room` first. A spider that needs a file never waits for room.
         """
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
-        self._pending[origin] = fetch
-        self._reserved.discard(origin)
+        self.fetches[origin] = fetch
+        self.reserved.discard(origin)
         self.take_room(fetch)
         fetch.task = self._runtime.spawn(self._run(fetch))
         return fetch
@@ -196,7 +190,7 @@ class PendingFetches:
         """End a fetch and resume everything that is waiting for it, even if `on_end` raises."""
         fetch.has_ended = True
         fetch.policy = policy
-        del self._pending[fetch.origin]
+        del self.fetches[fetch.origin]
         try:
             self.on_end(fetch)
         finally:
@@ -208,7 +202,7 @@ class PendingFetches:
         """End all fetches without a policy, because the crawl is ending."""
         self._line.clear()
         self._retries.clear()
-        for fetch in list(self._pending.values()):
+        for fetch in list(self.fetches.values()):
             if not fetch.has_ended:  # ending another fetch may have ended this one
                 self._end(fetch, None)
                 if fetch.task is not None:
@@ -218,10 +212,10 @@ class PendingFetches:
 
     def has_room(self, origin: Origin) -> bool:
         """Return whether a fetch may start for an origin."""
-        return origin in self._reserved or self._is_free()
+        return origin in self.reserved or self._is_free()
 
     def _is_free(self) -> bool:
-        return len(self._counted) + len(self._reserved) < self._max
+        return len(self._counted) + len(self.reserved) < self._max
 
     def wait_in_line(self, origin: Origin) -> None:
         """Put an origin last in line. `on_room` will be called for it."""
@@ -249,8 +243,8 @@ class PendingFetches:
 
     def pass_on(self, origin: Origin) -> None:
         """Give the room that is kept for an origin to the next in line, if it wasn't used."""
-        if origin in self._reserved:
-            self._reserved.remove(origin)
+        if origin in self.reserved:
+            self.reserved.remove(origin)
             self._give_rooms()
 
     def _give_rooms(self) -> None:
@@ -264,9 +258,9 @@ class PendingFetches:
             is_for_retry = bool(self._retries) and self._rooms_given % _RETRY_EVERY == 0
             if self._line and not is_for_retry:
                 origin = self._line.popleft()
-                self._reserved.add(origin)
+                self.reserved.add(origin)
                 if not self.on_room(origin):
-                    self._reserved.discard(origin)
+                    self.reserved.discard(origin)
             else:
                 self._go_on(self._retries.popleft())
 

@@ -248,7 +248,7 @@ class RobotsService:
         # Also fetch nothing if the crawl is closing.
         if policy is not None or _scrapy.is_closing(self._crawler):
             return PendingFetch(origin, has_ended=True, policy=policy)
-        fetch = self.pending.get(origin)
+        fetch = self.pending.fetches.get(origin)
         if fetch is not None:
             self._count(stats.WAITS)
             return fetch

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
-from urllib.parse import ParseResult, SplitResult
+from urllib.parse import SplitResult
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -69,7 +69,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self._misspelt = Misspelt(crawler, self._settings)
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
-        self._origins = lru_cache(_MAX_ORIGINS)(partial(_origin_at, schemes))
+        # Returns the origin for a scheme and authority.
+        self._origin_at = lru_cache(_MAX_ORIGINS)(partial(_origin_at, schemes))
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
@@ -89,7 +90,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             share = partial(load_object(SHARED_TURNS), store, self._runtime)
         #: Gives requests their turns.
         self.throttle: Throttle = Throttle(
-            crawler, self._settings, self._origin_at, self._runtime, share
+            crawler, self._settings, self.origin_of, self._runtime, share
         )
         self.gate: Gate = Gate(crawler, self._origin_at, self.service, self.throttle, schemes)
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self.throttle)
@@ -143,7 +144,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             if parts.netloc:  # otherwise it has no site, such as a `data:` URL
                 self._count(stats.EXEMPTED)
             return None
-        origin = self._origin_at(parts)
+        origin = self._origin_at(parts.scheme, parts.netloc)
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         if origin is None and not is_robots_txt:
@@ -247,11 +248,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def origin_of(self, request: Request) -> Origin | None:
         """Return the origin of a request, or `None` if it has none."""
-        return self._origin_at(urlparse_cached(request))
-
-    def _origin_at(self, url: ParseResult) -> Origin | None:
-        """Return the origin of a parsed URL, which is cached by scheme and authority."""
-        return self._origins(url.scheme, url.netloc)
+        url = urlparse_cached(request)
+        return self._origin_at(url.scheme, url.netloc)
 
     # Called by `fetching/` (see `Crawl` in `service.py`).
 

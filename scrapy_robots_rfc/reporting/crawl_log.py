@@ -430,11 +430,12 @@ class CrawlLog:
 
     def _log_fetches(self, middleware: RfcRobotsTxtMiddleware, now: float) -> None:
         """Log how many requests are waiting for a robots.txt, unless none has waited long."""
-        slow = [each for each in middleware.service.pending if now - each.since >= MIN_WAIT]
+        fetches = middleware.service.pending.fetches.values()
+        slow = [each for each in fetches if now - each.since >= MIN_WAIT]
         if not slow:  # usually, so don't look at all origins
             return
         waiting = Counter(dict(middleware.gate.without_file(_MAX_ORIGINS)))
-        for fetch in middleware.service.pending:
+        for fetch in fetches:
             waiting[fetch.origin] += len(fetch.waiters)
         waiting = +waiting  # without those that no request is waiting for
         awaited = (fetch for fetch in slow if fetch.origin in waiting)

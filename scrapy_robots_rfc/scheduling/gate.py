@@ -75,7 +75,6 @@ class QueuedOrigin:
 
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
-    :param size: total number of requests in all parts.
     :param state: the state that `Gate.wait` found, or READY after the origin was woken.
     :param parked: the parts that are parked until the origin is woken.
     :param fetched: the policy and the route of the last fetch, if no request has been handed out
@@ -86,11 +85,15 @@ class QueuedOrigin:
 
     origin: Origin | None
     parts: dict[tuple[object, Hashable], Any] = field(default_factory=dict)
-    size: int = 0
     state: State = State.READY
     parked: list[Part] = field(default_factory=list)
     fetched: tuple[OriginPolicy | None, Hashable] | None = None
     policy: OriginPolicy | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of requests in all parts."""
+        return sum(part.size for part in self.parts.values())
 
 
 class HandedOut(NamedTuple):
@@ -108,7 +111,7 @@ class HandedOut(NamedTuple):
 class Gate:
     """The gate of a crawl, shared by all of the scheduler's queues.
 
-    :param origin_of: returns the origin of a URL, or `None` if it has none.
+    :param origin_of: returns the origin for a scheme and authority, or `None` if it has none.
     :param service: provides robots.txt files, or `None` if the crawl does not obey robots.txt.
     :param throttle: manages the turns of paced sites.
     :param schemes: the schemes for which robots.txt is obeyed.
@@ -117,7 +120,7 @@ class Gate:
     def __init__(
         self,
         crawler: Crawler,
-        origin_of: Callable[[ParseResult], Origin | None],
+        origin_of: Callable[[str, str], Origin | None],
         service: RobotsService | None,
         throttle: Throttle,
         schemes: Container[str] = (),
@@ -152,8 +155,8 @@ class Gate:
         """
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
-            origin = self._origin_of(url)
-        return self._queued(origin)
+            origin = self._origin_of(url.scheme, url.netloc)
+        return self.origins.get(origin) or self._add(origin)
 
     def queued_origin_of(self, stored_origin: str) -> QueuedOrigin:
         """Return the queued origin for requests on disk, and create it if necessary.
@@ -162,13 +165,11 @@ class Gate:
             robots.txt for other schemes.
         """
         scheme, _, _ = stored_origin.partition("://")
-        return self._queued(Origin.of_text(stored_origin) if scheme in self._schemes else None)
+        origin = Origin.of_text(stored_origin) if scheme in self._schemes else None
+        return self.origins.get(origin) or self._add(origin)
 
-    def _queued(self, origin: Origin | None) -> QueuedOrigin:
-        """Return the entry in `origins`, and create it if necessary."""
-        queued_origin = self.origins.get(origin)
-        if queued_origin is None:
-            queued_origin = self.origins[origin] = QueuedOrigin(origin)
+    def _add(self, origin: Origin | None) -> QueuedOrigin:
+        queued_origin = self.origins[origin] = QueuedOrigin(origin)
         return queued_origin
 
     def wait(self, queued_origin: QueuedOrigin, peek: Peek) -> float | None:
@@ -187,13 +188,14 @@ class Gate:
             return self._wait(queued_origin, origin, service, peek)
         finally:
             # If no fetch was started, the origin doesn't need the room that was kept for it.
-            service.pending.pass_on(origin)
+            if service.pending.reserved:
+                service.pending.pass_on(origin)
 
     def _wait(
         self, queued_origin: QueuedOrigin, origin: Origin, service: RobotsService, peek: Peek
     ) -> float | None:
         """Decide when a request to which robots.txt applies may be handed out."""
-        if service.pending.get(origin) is not None:  # `fetch_ended` will wake it
+        if origin in service.pending.fetches:  # `fetch_ended` will wake it
             queued_origin.state = State.FETCHING
             return None
         # A fetch needs the site's turn, too, so this is checked before starting one.
@@ -432,4 +434,4 @@ def gate_of(crawler: Crawler) -> Gate:
 
     # Requests wait only for their origin's file or turn, so without origins the gate stays open.
     throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
-    return Gate(crawler, origin_of=lambda _: None, service=None, throttle=throttle)
+    return Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)

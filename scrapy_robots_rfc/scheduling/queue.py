@@ -45,7 +45,7 @@ class QueuePart:
 
     :param owner: the queue that the part belongs to.
     :param key: the slot, and the origin that is stored with the requests.
-    :param queued_origin: the gate's state of the origin. It counts all parts of the origin.
+    :param queued_origin: the gate's state of the origin.
     :param queue: one of Scrapy's priority queues, or requests on disk.
     :param size: number of requests in it.
     """
@@ -59,12 +59,6 @@ class QueuePart:
     def unpark(self) -> None:
         """Put the part first in its slot."""
         self.owner.unpark(self)
-
-    def add_to_size(self, count: int) -> None:
-        """Count added requests, or removed ones if the count is negative."""
-        self.size += count
-        self.queued_origin.size += count
-        self.owner.size += count
 
 
 class OriginPriorityQueue:
@@ -133,7 +127,8 @@ class OriginPriorityQueue:
         key = PartKey(slot_of(request, url), stored_origin)
         part = queued_origin.parts.get((self, key)) or self._new_part(key, queued_origin)
         part.queue.push(request)
-        part.add_to_size(1)
+        part.size += 1
+        self.size += 1
 
     def _new_part(self, key: PartKey, queued_origin: QueuedOrigin) -> QueuePart:
         """Create a part for an origin, and put it last in its slot."""
@@ -157,7 +152,9 @@ class OriginPriorityQueue:
         gc.disable()  # it would scan all parts again and again, and so double the time
         try:
             for key, count in file.counts.items():
-                self._new_part(key, self._gate.queued_origin_of(key.origin)).add_to_size(count)
+                part = self._new_part(key, self._gate.queued_origin_of(key.origin))
+                part.size = count
+                self.size += count
         finally:
             if was_enabled:
                 gc.enable()
@@ -229,7 +226,8 @@ class OriginPriorityQueue:
             except FileUnavailableError:
                 self._park(part, None)  # the crawl ends
                 return None
-            part.add_to_size(-1)
+            part.size -= 1
+            self.size -= 1
             self._peeks += request is None  # it was lost, which took as long as a peek
         self._move_back_or_remove(part)
         if request is not None:
@@ -278,7 +276,8 @@ class OriginPriorityQueue:
             for part in queued_origin.parts.values():
                 if part.owner is self:  # the scheduler may have other queues
                     while part.size and (request := part.queue.pop()) is not None:
-                        part.add_to_size(-1)
+                        part.size -= 1
+                        self.size -= 1
                         taken.append(request)
         return taken
 

@@ -52,7 +52,7 @@ class Throttle:
     """Manages the turns at a crawl's paced sites.
 
     :param settings: the settings of the crawl, or `None` if it does not obey robots.txt.
-    :param origin_of: returns the origin of a URL, or `None` if it has none.
+    :param origin_of: returns the origin of a request, or `None` if it has none.
     :param share: returns the turns of a site that are shared with other workers, or `None` if this
         crawl doesn't share turns. Its second argument is called when the site's turn may have come.
     """
@@ -61,7 +61,7 @@ class Throttle:
         self,
         crawler: Crawler,
         settings: Settings | None,
-        origin_of: Callable[[ParseResult], Origin | None],
+        origin_of: Callable[[Request], Origin | None],
         runtime: Runtime,
         share: Callable[[Origin, Callable[[], object]], Turns] | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class Throttle:
         turns = Turns() if self._share is None else self._share(origin, wake)
         site = self.sites[origin] = PacedSite(origin, turns)
         for request in _scrapy.requests_in_downloader(self._crawler):
-            if self._origin_of(urlparse_cached(request)) == origin:
+            if self._origin_of(request) == origin:
                 self._reached_downloader(request)
         return site
 
@@ -276,7 +276,7 @@ class Throttle:
 
     def _reached_downloader(self, request: Request) -> None:
         """Note that a request will be sent. Give it a turn if the interval was unknown before."""
-        origin = self._origin_of(urlparse_cached(request))
+        origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
         if site is None:
             return

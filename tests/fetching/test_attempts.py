@@ -191,7 +191,7 @@ async def test_line(clock: Clock) -> None:
     assert desk.asked == [*hosts, "b", "c", cut]
     desk.fetches.wait_in_line(origin("other"))
     passes(desk, clock, TIMEOUT - TICK)
-    assert not desk.fetches.get(origin(cut)).interruption  # type: ignore[union-attr]  # set by `begin`
+    assert not desk.fetches.fetches[origin(cut)].interruption
     desk.close()
 
 
@@ -234,8 +234,7 @@ async def test_reserved_rooms_stop_no_fetch() -> None:
     for number in range(MAX):
         answers[str(number)].callback(CUT_SHORT if number == 0 else "value")
     await turns()
-    fetch = desk.fetches.get(origin("0"))
-    assert fetch is not None
+    fetch = desk.fetches.fetches[origin("0")]
     waiting = deferred_from_coro(fetch.result())
     desk.fetches.tick()
     await turns()

@@ -43,7 +43,7 @@ class Paced:
         self.clock = Clock()
         settings = read_settings(crawler.settings)
         self.files = FileReader(crawler, settings, lambda: AGENT)
-        self.throttle = Throttle(crawler, settings, lambda url: Origin.of(url.geturl()), self.clock)
+        self.throttle = Throttle(crawler, settings, lambda page: Origin.of(page.url), self.clock)
 
     def note(self, name: str, fetched: float, delay: int = 1) -> Origin:
         """Let a site have a Crawl-delay."""

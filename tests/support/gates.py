@@ -74,8 +74,7 @@ class Files:
 
     @property
     def fetches(self) -> dict[Origin, PendingFetch]:
-        """The fetches in progress."""
-        return {fetch.origin: fetch for fetch in self.pending}
+        return self.pending.fetches
 
     def end(self, origin: Origin) -> None:
         task: Any = self.fetches[origin].task
@@ -121,7 +120,7 @@ def add_gate(
     """Give a crawler that does not run a gate, and what the queues need of an engine."""
     gate = Gate(
         crawler,
-        lambda url: Origin.of(url.geturl(), schemes),
+        lambda scheme, authority: Origin.of(f"{scheme}://{authority}", schemes),
         cast("Any", files or Files()),
         turns or cast("Any", Turns()),
         schemes,
