@@ -4,12 +4,11 @@ Most are middlewares or classes that listen to signals. The kernel never imports
 it can be removed by deleting its files and its rows in this module.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scrapy.utils.misc import load_object
 
-from scrapy_robots_rfc.policy.origins import Answers
 from scrapy_robots_rfc.settings import BY_FIELD, Settings
 
 #: Setting -> the path of the class to load if it is set. The class takes the crawler and its
@@ -20,16 +19,11 @@ COMPONENTS = {
     "ROBOTS_ARCHIVE": "scrapy_robots_rfc.reporting.archive.Archive",
 }
 
-#: Setting -> the path of a subclass of `Source` in `fetching/sources.py`. The class takes the
-#: crawler, its `Settings`, a parser, and a function that returns the crawl's default agent.
-SOURCES = {
-    "ROBOTS_EXEMPT": "scrapy_robots_rfc.fetching.overrides.Overrides",
-    "ROBOTS_OVERRIDES": "scrapy_robots_rfc.fetching.overrides.Overrides",
-}
-#: The kind of statuses that a scheme uses -> the path of a function that adapts its download
-#: handler. It is called before the first robots.txt is fetched.
-TRANSFERS = {Answers.FTP: "scrapy_robots_rfc.fetching.ftp.adapt"}
-
+#: The path of the class for ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
+OVERRIDES = "scrapy_robots_rfc.fetching.overrides.Overrides"
+#: The path of the function that adapts the download handler for FTP, before the first robots.txt is
+#: fetched.
+ADAPT_FTP = "scrapy_robots_rfc.fetching.ftp.adapt"
 #: The path of the class that coordinates turns between workers. It is loaded if they share a store.
 SHARED_TURNS = "scrapy_robots_rfc.scheduling.shared.SharedTurns"
 #: The path of the class that checks the final URLs of pages. It is loaded if a third-party handler
@@ -94,12 +88,6 @@ def is_kind(key: str | type, kind: type) -> bool:
 
 
 _FIELDS = {row.key: field for field, row in BY_FIELD.items()}
-
-
-def load_needed(table: Mapping[str, str], settings: Settings) -> list[Any]:
-    """Load the classes in a table whose settings are set, without duplicates."""
-    paths = [path for key, path in table.items() if value_of(settings, key)]
-    return [load_object(path) for path in dict.fromkeys(paths)]
 
 
 def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - see `settings.py` for the type

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc.optional import (
+    ADAPT_FTP,
     COMPONENTS,
     FINAL_URLS,
     MIDDLEWARES,
+    OVERRIDES,
     SHARED_TURNS,
-    SOURCES,
-    TRANSFERS,
 )
 from scrapy_robots_rfc.policy.origins import SCHEMES
 from scrapy_robots_rfc.settings import TABLE
@@ -190,12 +190,13 @@ def test_imports_of_optional_components() -> None:
 def paths() -> dict[str, str]:
     """Return the setting or scheme that needs each class of the tables, by its path."""
     placed = {row.path: key for key, row in MIDDLEWARES.items()}
-    tables = (COMPONENTS, SOURCES, {answers.value: path for answers, path in TRANSFERS.items()})
     return {
+        ADAPT_FTP: SCHEMES["ftp"].answers.value,
+        OVERRIDES: "ROBOTS_OVERRIDES",
         SHARED_TURNS: "ROBOTS_CACHE",
         FINAL_URLS: "ROBOTSTXT_OBEY",
         **placed,
-        **{path: key for table in tables for key, path in table.items()},
+        **{path: key for key, path in COMPONENTS.items()},
     }
 
 
@@ -221,9 +222,7 @@ sys.meta_path.insert(0, Gone())
 
 from scrapy_robots_rfc import optional
 
-for table in (optional.COMPONENTS, optional.SOURCES, optional.TRANSFERS):
-    for key in [key for key, path in table.items() if path.startswith(gone)]:
-        del table[key]
+optional.COMPONENTS.clear()
 optional.MIDDLEWARES.clear()
 
 from scrapy import Spider

@@ -28,7 +28,8 @@ from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
 from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
 from scrapy_robots_rfc.fetching.routes import Routes
-from scrapy_robots_rfc.optional import TRANSFERS
+from scrapy_robots_rfc.optional import ADAPT_FTP
+from scrapy_robots_rfc.policy.origins import Answers
 from scrapy_robots_rfc.settings import Settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -106,12 +107,9 @@ class Downloader:
         self._has_small_pool = _scrapy.has_small_pool(crawler)
         if settings.unreachable_backoff:  # our own retries replace Scrapy's
             self._meta["dont_retry"] = True
-        # Scheme -> path of a function that adapts its download handler to our requests. `answers`
-        # is the protocol whose statuses the handler returns, and only FTP has such a function.
-        self._adapters = {
-            name: TRANSFERS[scheme.answers]
-            for name, scheme in settings.schemes.items()
-            if scheme.answers in TRANSFERS
+        # The schemes whose download handlers still have to be adapted to our requests.
+        self._unadapted = {
+            name for name, scheme in settings.schemes.items() if scheme.answers is Answers.FTP
         }
         # Replaces the crawler's `send_catch_log` while a file is being fetched, and calls `_signal`
         # with the original method as its first argument. Connected signal handlers would slow down
@@ -240,10 +238,10 @@ class Downloader:
 
         This is done before the first robots.txt request.
         """
-        path = self._adapters.pop(scheme, None)
-        if path is not None:
+        if scheme in self._unadapted:
+            self._unadapted.remove(scheme)
             handler = _scrapy.handler_of(self._crawler, scheme)
-            load_object(path)(handler, self._crawler.settings, MARK, self._limit)
+            load_object(ADAPT_FTP)(handler, self._crawler.settings, MARK, self._limit)
 
     def _body(self, response: Response, exchange: _Exchange) -> bytes:
         """Return the decoded body of a successful response, or an empty body otherwise."""

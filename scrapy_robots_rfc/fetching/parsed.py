@@ -110,11 +110,6 @@ class ParsedRobots:
             logger.error(text, type(self.parser).__name__, exc_info=error)
 
 
-#: Minimum seconds for which a crawl uses a result, even if the response must not be cached, or the
-#: crawl itself failed. Otherwise, each request would need a fetch of its own.
-MIN_FRESH = 1.0
-
-
 def _name(agent: Agent) -> str:
     """Return the name to pass to a third-party parser."""
     return agent.tokens[0] if agent.tokens else agent.identification
@@ -152,11 +147,6 @@ class OriginPolicy:
     def outcome(self) -> Outcome:
         """The result that decisions are based on."""
         return self.validity.outcome
-
-    @property
-    def fresh_until(self) -> float:
-        """When the result expires in this crawl, which is `MIN_FRESH` after its fetch or later."""
-        return max(self.validity.fresh_until, self.fetched + MIN_FRESH)
 
     @property
     def is_set_by_user(self) -> bool:

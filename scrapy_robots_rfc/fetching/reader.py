@@ -24,6 +24,9 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 #: Size in bytes above which a file counts as large. Smaller ones take up to 5 ms.
 LARGE = 16 * 1024
+#: Minimum seconds for which a crawl uses a result, even if the response must not be cached, or the
+#: crawl itself failed. Otherwise, each request would need a fetch of its own.
+MIN_FRESH = 1.0
 
 
 class FileReader:
@@ -84,7 +87,8 @@ class FileReader:
 
     def policy(self, origin: Origin, entry: CacheEntry) -> OriginPolicy:
         """Create an origin's policy from a cache entry, parsing its file."""
-        validity = entry.validity
+        fresh_until = max(entry.validity.fresh_until, entry.fetched + MIN_FRESH)
+        validity = entry.validity._replace(fresh_until=fresh_until)
         cause = entry.cause
         file = None
         if entry.body is not None:
@@ -98,7 +102,7 @@ class FileReader:
                     text = "ROBOTSTXT_PARSER failed on %s, which counts as unreachable"
                     logger.exception(text, origin.robots_url)
                 validity = Validity(
-                    Outcome.UNREACHABLE, validity.fresh_until, unreachable_since=entry.fetched
+                    Outcome.UNREACHABLE, fresh_until, unreachable_since=entry.fetched
                 )
         return OriginPolicy(
             origin,

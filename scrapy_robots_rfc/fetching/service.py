@@ -14,6 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.datatypes import LocalCache
+from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import _scrapy, signals, stats
 from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter, doubling
@@ -38,7 +39,7 @@ from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingF
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes, is_route_failure, with_route
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
-from scrapy_robots_rfc.optional import SOURCES, load_needed
+from scrapy_robots_rfc.optional import OVERRIDES
 from scrapy_robots_rfc.policy.access import (
     OTHER_HOST,
     Access,
@@ -97,10 +98,12 @@ class RobotsService:
         self._runtime = Runtime()
         self._files = FileReader(crawler, settings, crawl.default_agent)
         # Read local files before opening a store, which would stay open if one can't be read.
-        self._sources: list[Source] = [
-            source(crawler, settings, self._files.parse, crawl.default_agent)
-            for source in load_needed(SOURCES, settings)
-        ]
+        self._sources: list[Source] = []
+        if settings.exempt or settings.overrides:
+            overrides = load_object(OVERRIDES)
+            self._sources.append(
+                overrides(crawler, settings, self._files.parse, crawl.default_agent)
+            )
         #: `None` unless this is an offline replay.
         self.offline: OfflineReplay | None = None
         if crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
@@ -200,9 +203,9 @@ class RobotsService:
         now = self._runtime.clock()
         policy = self.memory.get(origin)
         # While a policy for all routes is fresh, the request's route doesn't matter.
-        if policy is None or not policy.for_all_routes or now >= policy.fresh_until:
+        if policy is None or not policy.for_all_routes or now >= policy.validity.fresh_until:
             policy = self._policy_by_route(origin, policy, request)
-            if policy is None or now >= policy.fresh_until:
+            if policy is None or now >= policy.validity.fresh_until:
                 return None
         return policy
 

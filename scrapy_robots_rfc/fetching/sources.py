@@ -1,6 +1,6 @@
 """Sources for a robots.txt other than its site, and offline replays, which need no robots.txt.
 
-`optional.py` defines which setting loads which other source.
+The other source is `overrides.py`.
 """
 
 import contextlib

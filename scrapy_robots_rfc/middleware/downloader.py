@@ -36,7 +36,7 @@ from scrapy_robots_rfc.middleware.startup import (
     uses_our_queue,
 )
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
-from scrapy_robots_rfc.optional import COMPONENTS, FINAL_URLS, SHARED_TURNS, load_needed
+from scrapy_robots_rfc.optional import COMPONENTS, FINAL_URLS, SHARED_TURNS, value_of
 from scrapy_robots_rfc.policy.origins import Origin, Scheme
 from scrapy_robots_rfc.scheduling.disk import close_requests, open_requests, refuse_our_file
 from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
@@ -79,8 +79,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         # before the service opens its store, because their settings may be invalid. They are only
         # kept here because signals hold weak references.
         self._components = [
-            component(crawler, self._settings)
-            for component in load_needed(COMPONENTS, self._settings)
+            load_object(path)(crawler, self._settings)
+            for key, path in COMPONENTS.items()
+            if value_of(self._settings, key)
         ]
         #: The service for spiders (see docs/spiders.md).
         self.service: RobotsService = RobotsService(crawler, self._settings, self)

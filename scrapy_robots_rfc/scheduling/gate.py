@@ -251,7 +251,7 @@ class Gate:
 
         It may be stale for `MAX_STALE`, and for the interval that the request may have waited.
         """
-        excess = self._clock() - policy.fresh_until - MAX_STALE
+        excess = self._clock() - policy.validity.fresh_until - MAX_STALE
         return excess < 0 or excess < self._throttle.interval(policy.origin)
 
     def _on_room(self, origin: Origin) -> bool:

@@ -7,11 +7,13 @@ an `OriginPriorityQueue`. It is returned to the user's scheduler when the crawl 
 
 import logging
 from functools import cache, partial
+from itertools import repeat
 from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
+from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
@@ -30,10 +32,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 #: Maximum number of requests parked in memory. Any more are returned to the user's scheduler.
 MAX_PARKED = 100_000
-
-# Path of the queue class used for each priority. It is a path because its module loads SQLite,
-# which isn't needed with Scrapy's scheduler.
-_IN_MEMORY = "scrapy.squeues.FifoMemoryQueue"
 
 
 @cache
@@ -62,7 +60,7 @@ class _Parking:
         """Prepare to park requests, and open the scheduler if it has an `open` method."""
         self._spider = spider
         self._crawler: Crawler = spider.crawler
-        self._parked = OriginPriorityQueue(self._crawler, load_object(_IN_MEMORY), key="")
+        self._parked = OriginPriorityQueue(self._crawler, FifoMemoryQueue, key="")
         self._gate: Gate = gate_of(self._crawler)
         open_scheduler = getattr(super(), "open", None)
         return None if open_scheduler is None else open_scheduler(spider)
@@ -100,7 +98,8 @@ class _Parking:
             queued_origin = self._gate.queued_origin(request, urlparse_cached(request))
             # Requests of the same origin that are already parked come first.
             is_next = not queued_origin.parts
-            if is_next and self._gate.wait(queued_origin, peek=partial(_itself, request)) == 0:
+            peek = partial(next, repeat(request))  # always returns this request
+            if is_next and self._gate.wait(queued_origin, peek) == 0:
                 self._gate.hand_out(request, queued_origin)
                 self._gate.forget(queued_origin)
                 return request
@@ -143,8 +142,3 @@ class _Parking:
         # Undo `skip_filter`, because the scheduler may have kept this object. If it has stored a
         # copy, `_take_from_scheduler` undoes it there.
         restore_filter(request)
-
-
-def _itself(request: Request) -> Request:
-    """Return the given request. `Gate.wait` expects a function that peeks at the next request."""
-    return request

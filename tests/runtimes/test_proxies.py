@@ -13,7 +13,7 @@ from scrapy import Request
 
 from scrapy_robots_rfc import Reason
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.fetching.parsed import MIN_FRESH
+from scrapy_robots_rfc.fetching.reader import MIN_FRESH
 from tests.support.crawling import SETTINGS, Serial, crawl, records
 from tests.support.proxies import Proxy, dead
 from tests.support.running import HANDLERS, PROXY_HANDLERS, in_every_runtime

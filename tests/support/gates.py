@@ -59,7 +59,8 @@ class Files:
             self.pending = pending.PendingFetches(_CRAWLER, 0.0, self._get, self._policy)
 
     def _policy(self, fetch: PendingFetch, _: object = None) -> Any:
-        return SimpleNamespace(origin=fetch.origin, for_all_routes=True, fresh_until=math.inf)
+        validity = SimpleNamespace(fresh_until=math.inf)
+        return SimpleNamespace(origin=fetch.origin, for_all_routes=True, validity=validity)
 
     async def _get(self, fetch: PendingFetch) -> Any:
         await _wait()
