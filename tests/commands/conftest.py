@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from scrapy.spiders import Spider
 
 from scrapy_robots_rfc.cache.stores.opening import make_store
 from tests.support.browser import CHROMIUM, DRIVER, Browser
-from tests.support.reports import crawl, made
+from tests.support.command_line import Done, run
+from tests.support.reports import crawl, exported, made
 from tests.support.stores import NamedStore
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_robots_rfc.cache.stores.base import Store
+    from tests.support.reports import Printed, Report, Sums
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,6 +52,42 @@ def store(address: str) -> Iterator[Store]:
     made[0].get("")  # a file of SQLite is empty before the first call
     yield made[0]
     made[0].close()
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    """Return a function that sums up records, or bytes, with some options."""
+
+    def run_report(records: list[dict[str, Any]] | bytes, *arguments: str) -> Done:
+        octets = records if isinstance(records, bytes) else exported(records)
+        (tmp_path / "r.jsonl").write_bytes(octets)
+        return run("report", "r.jsonl", *arguments, folder=tmp_path)
+
+    return run_report
+
+
+@pytest.fixture
+def printed(report: Report) -> Printed:
+    """Return a function that does so with nothing on stderr, and returns the lines."""
+
+    def lines(*arguments: Any) -> list[str]:
+        done = report(*arguments)
+        assert (done.code, done.err) == (0, "")
+        return done.lines
+
+    return lines
+
+
+@pytest.fixture
+def sums(printed: Printed) -> Sums:
+    """Return a function that returns the sums, from the JSON."""
+
+    def as_json(*arguments: Any) -> dict[str, Any]:
+        [line] = printed(*arguments, "--json")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    return as_json
 
 
 @pytest.fixture(scope="session")

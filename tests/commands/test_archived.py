@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 import os
 import re
 import time
@@ -63,7 +62,7 @@ def check(path: Path, *arguments: str) -> Done:
 
 def verdicts(path: Path, *arguments: str) -> list[tuple[str, str]]:
     """The verdict on each URL, and why."""
-    records = map(json.loads, check(path, "--json", *arguments).out.splitlines())
+    records = check(path, "--json", *arguments).records
     return [(record["verdict"], record["why"]) for record in records]
 
 
@@ -119,7 +118,7 @@ def test_the_agent_of_the_crawl_decides(path: Path) -> None:
     assert (done.code, done.err) == (1, "")
     assert done.lines[1] == "  why        robots.txt line 2: Disallow: /x"
     assert "  agent      FooBot (from the archive)" in done.lines
-    record = json.loads(check(path, url, "--json").out)
+    record = check(path, url, "--json").records[0]
     assert (record["agent"], record["tokens"], record["group"]) == ("FooBot", ["FooBot"], "FooBot")
 
 
@@ -205,9 +204,7 @@ def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     assert (done.code, done.out) == (2, f"undecided    https://b.example/x\n  why        {lacks}\n")
     problem = f"https://b.example/x is undecided: {lacks}; {ADVICE}"
     assert done.err == f"scrapy robots check: {problem}\n"
-    other, known = map(
-        json.loads, check(path, "--json", "https://b.example/", url).out.splitlines()
-    )
+    other, known = check(path, "--json", "https://b.example/", url).records
     assert (other["reason"], other["robots_txt"]) == (None, None)
     assert known["robots_txt"]["digest"] == f"sha256:{sha256(FILE.encode()).hexdigest()}"
 
@@ -231,7 +228,7 @@ def test_a_dry_run_is_named(path: Path, dry_run: bool) -> None:
         url = site.url("/x")
     line = "  dry run    the crawl also sent its disallowed requests"
     assert (line in check(path, url).lines) is dry_run
-    assert json.loads(check(path, url, "--json").out)["robots_txt"]["dry_run"] is dry_run
+    assert check(path, url, "--json").records[0]["robots_txt"]["dry_run"] is dry_run
 
 
 def test_a_file_that_was_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

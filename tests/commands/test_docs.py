@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import time
@@ -146,14 +145,14 @@ def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:
     """docs/cli.md lists every key that `check`, `show` and `page` print as JSON, in order."""
     with Site({"/robots.txt": file(NEWS)}) as site:
         checked, shown = (
-            json.loads(run(topic, site.url("/"), "--json", folder=folder).out) for topic in TOPICS
+            run(topic, site.url("/"), "--json", folder=folder).records[0] for topic in TOPICS
         )
     assert keys("key of `check --json`") == list(checked)
     assert ["url", *keys("key of `robots_txt`, and of `show --json`")] == list(
         checked["robots_txt"]
     )
     assert keys("key of `show --json`") == list(shown)
-    listed = json.loads(run("page", "article.html", "--json", folder=folder).out)
+    listed = run("page", "article.html", "--json", folder=folder).records[0]
     assert keys("key of `page --json`") == list(listed)
 
 

@@ -82,8 +82,8 @@ def test_stale_file(tmp_path: Path) -> None:
         store.close()
         options = ("-s", "ROBOTS_CACHE=sqlite:///robots.sqlite", "-s", "RETRY_ENABLED=False")
         done = run("check", site.url("/x"), *options, folder=tmp_path)
-        checked = json.loads(run("check", site.url("/x"), *options, "--json", folder=tmp_path).out)
-        shown = json.loads(run("show", site.url("/x"), *options, "--json", folder=tmp_path).out)
+        checked = run("check", site.url("/x"), *options, "--json", folder=tmp_path).records[0]
+        shown = run("show", site.url("/x"), *options, "--json", folder=tmp_path).records[0]
     assert done.code == 1
     assert (
         done.lines[1]

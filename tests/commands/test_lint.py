@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,13 +43,12 @@ def test_exit_code(text: str, code: int, summary: str, tmp_path: Path) -> None:
 def test_json(tmp_path: Path) -> None:
     """With --format json, each finding is an object on one line."""
     done = lint("-", "--format", "json", folder=tmp_path, stdin=ERROR)
-    found = [json.loads(line) for line in done.lines]
-    assert [
-        (entry["file"], entry["line"], entry["severity"], entry["code"]) for entry in found
-    ] == [
-        ("-", 3, "notice", "repeated_rule"),
-        ("-", 4, "warning", "misspelt_key"),
-        ("-", 5, "error", "never_matches"),
+    found = done.records
+    facts = ("file", "line", "severity", "code")
+    assert [[entry[name] for name in facts] for entry in found] == [
+        ["-", 3, "notice", "repeated_rule"],
+        ["-", 4, "warning", "misspelt_key"],
+        ["-", 5, "error", "never_matches"],
     ]
     assert found[1]["text"] == "Dissallow: /y"
     assert (found[1]["column"], found[1]["end_column"]) == (1, 10)

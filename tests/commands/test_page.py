@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +25,7 @@ def rules(*arguments: str, folder: Path, stdin: str = "") -> list[dict[str, Any]
     """Run the command, and return its JSON objects."""
     done = run("page", *arguments, "--json", folder=folder, stdin=stdin)
     assert (done.code, done.err) == (0, "")
-    return [json.loads(line) for line in done.lines]
+    return done.records
 
 
 def page(*headers: str, body: str = HEAD, **other: Any) -> Reply:

@@ -43,8 +43,7 @@ def site() -> Iterator[Site]:
 def checked(*arguments: str, folder: Path) -> list[tuple[str, str]]:
     """Return the verdict and the reason for each URL."""
     done = run("check", *arguments, "--json", "-s", "RETRY_ENABLED=0", folder=folder)
-    records = [json.loads(line) for line in done.lines]
-    return [(record["verdict"], record["why"]) for record in records]
+    return [(record["verdict"], record["why"]) for record in done.records]
 
 
 def test_a_check_of_uses_says_what_it_read(site: Site, tmp_path: Path) -> None:
@@ -80,7 +79,7 @@ def test_uses_of_a_page_without_a_declared_use(site: Site, tmp_path: Path) -> No
     """
     options = ("--page", "-s", "ROBOTS_DRY_RUN=1")
     done = run("check", site.url("/to-signal"), "--json", *options, folder=tmp_path)
-    record = json.loads(done.out)
+    record = done.records[0]
     assert (record["verdict"], record["declared"]) == ("allowed", [])
     assert record["page"] == {"url": site.url("/signal"), "status": 200}
     assert record["use"] == {"search": True, "train-ai": False, "ai-input": True}
@@ -101,12 +100,12 @@ def test_pages_that_cannot_be_read(site: Site, tmp_path: Path) -> None:
 def test_a_redirect_to_a_page_that_refuses(site: Site, tmp_path: Path) -> None:
     """The uses are those of the final page, which is named."""
     options = ("--page", "--use", "train-ai", "--json")
-    record = json.loads(run("check", site.url("/to-signal"), *options, folder=tmp_path).out)
+    record = run("check", site.url("/to-signal"), *options, folder=tmp_path).records[0]
     assert record["use"] == {"train-ai": False, "ai-input": True, "search": True}
     assert record["page"] == {"url": site.url("/signal"), "status": None}
     source = "header Content-Signal: ai-train=no, ai-input=yes"
     assert record["why"] == f"redirected to {site.url('/signal')}; refuses train-ai ({source})"
-    record = json.loads(run("check", site.url("/moved"), *options, folder=tmp_path).out)
+    record = run("check", site.url("/moved"), *options, folder=tmp_path).records[0]
     assert (record["reason"], record["use"]) == ("rule", {})
 
 
@@ -161,7 +160,7 @@ def test_uses_that_a_page_names(site: Site, tmp_path: Path) -> None:
         " refused there, too (check --page --use LABELS reads them)"
     )
     assert note in lines
-    record = json.loads(run("page", site.url("/signal"), "--json", *refused, folder=tmp_path).out)
+    record = run("page", site.url("/signal"), "--json", *refused, folder=tmp_path).records[0]
     assert record["use"] == {"train-ai": False, "ai-input": True}
     source = "header Content-Signal: ai-train=no, ai-input=yes"
     assert record["use_sources"] == {"train-ai": source, "ai-input": source}

@@ -17,45 +17,11 @@ from tests.support.command_line import run
 from tests.support.reports import FEW, crawl, ended, exempt, exported, record, unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.command_line import Done
-
-    Report = Callable[..., Done]
-    Sums = Callable[..., dict[str, Any]]
+    from tests.support.reports import Printed, Report, Sums
 
 pytestmark = pytest.mark.once
-
-CRAWL = crawl()
-#: Records whose names occur once, in reverse order.
-TIED = [record(**dict.fromkeys(("spider", "agent", "origin", "rule"), name)) for name in "zyx"]
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Report:
-    """Sums up records, or bytes, with some options."""
-
-    def run_report(records: list[dict[str, Any]] | bytes, *arguments: str) -> Done:
-        made = records if isinstance(records, bytes) else exported(records)
-        (tmp_path / "r.jsonl").write_bytes(made)
-        return run("report", "r.jsonl", *arguments, folder=tmp_path)
-
-    return run_report
-
-
-@pytest.fixture
-def sums(report: Report) -> Sums:
-    """Sums up as JSON, with nothing on stderr."""
-
-    def as_json(records: list[dict[str, Any]] | bytes, *arguments: str) -> dict[str, Any]:
-        done = report(records, "--json", *arguments)
-        assert (done.code, done.err) == (0, "")
-        found: dict[str, Any] = json.loads(done.out)
-        return found
-
-    return as_json
-
 
 # How it adds up.
 
@@ -65,8 +31,9 @@ def test_lists_add_up_to_the_total(sums: Sums) -> None:
 
     Names with equal numbers are sorted.
     """
-    found = sums([*CRAWL, *TIED])
-    made = [*CRAWL, *TIED]
+    tied = [record(**dict.fromkeys(("spider", "agent", "origin", "rule"), name)) for name in "zyx"]
+    made = [*crawl(), *tied]
+    found = sums(made)
     dropped = [item for item in made if item["reason"] not in ("exempt", "origin", "run")]
     assert found["requests"] == len(dropped)
     for field in ("reason", "origin", "spider", "agent"):
@@ -85,31 +52,36 @@ def test_lists_add_up_to_the_total(sums: Sums) -> None:
     ]
 
 
-def test_every_reason_is_explained(report: Report) -> None:
+def test_every_reason_is_explained(printed: Printed) -> None:
     """Every reason that a dropped request can have is explained."""
     allowed = {Reason.NO_RULE, Reason.NO_GROUP, Reason.ROBOTS_TXT, Reason.UNAVAILABLE}
     reasons = [reason.value for reason in Reason if reason not in {*allowed, Reason.EXEMPT}]
-    lines = report([record(reason=reason) for reason in reasons]).lines
+    lines = printed([record(reason=reason) for reason in reasons])
     for reason in reasons:
         assert any(line.endswith(f"  {reason}: {MEANINGS[reason]}") for line in lines)
 
 
+DROPPED, DRY, END = record(), record(dry_run=True), ended(3)
+
+
 @pytest.mark.parametrize(
-    ("dry_runs", "title"),
+    ("records", "title"),
     [
         ([], "No requests were dropped"),
-        ([False], "1 request dropped"),
-        ([True, True], "Dry run: 2 requests would be dropped"),
-        ([True, True, False], "3 requests disallowed: 1 dropped, 2 in a dry run"),
+        ([DROPPED], "1 request dropped"),
+        ([DRY, DRY], "Dry run: 2 requests would be dropped"),
+        ([DRY, DRY, DROPPED], "3 requests disallowed: 1 dropped, 2 in a dry run"),
+        ([DROPPED, END], "1 of 4 requests dropped (25.0%)"),
+        ([DRY, END], "Dry run: 1 of 4 requests would be dropped (25.0%)"),
+        ([DRY, DROPPED, END], "2 of 5 requests disallowed (40.0%): 1 dropped, 1 in a dry run"),
     ],
 )
-def test_title_says_what_a_dry_run_is(report: Report, dry_runs: list[bool], title: str) -> None:
-    """The title says how many requests were dropped, and that a dry run dropped none."""
-    done = report([record(dry_run=dry) for dry in dry_runs])
-    assert (done.code, done.err, done.lines[0]) == (0, "", title)
+def test_title(printed: Printed, records: list[Any], title: str) -> None:
+    """The title says how many of how many requests were dropped; a dry run dropped none."""
+    assert printed(records)[0] == title
 
 
-def test_groups_count_the_requests_of_a_dry_run(report: Report, sums: Sums) -> None:
+def test_groups_count_the_requests_of_a_dry_run(printed: Printed, sums: Sums) -> None:
     """Groups and URLs have the number of requests that a dry run sent."""
     a, b = "https://a.example/private/a", "https://a.example/private/b"
     records = [record(url=a, dry_run=True), record(url=a), record(url=b), record(url=b)]
@@ -119,13 +91,13 @@ def test_groups_count_the_requests_of_a_dry_run(report: Report, sums: Sums) -> N
         {"url": a, "requests": 2, "dry_run": 1},
         {"url": b, "requests": 2, "dry_run": 0},
     ]
-    lines = report(records).lines
+    lines = printed(records)
     assert [line.partition(" (")[2] for line in lines[-3:]] == [
         "rule, group *), 1 in a dry run",
         "2 times), 1 in a dry run",
         "2 times)",
     ]
-    assert not any("in a dry run" in line for line in report(records[:1]).lines)
+    assert not any("in a dry run" in line for line in printed(records[:1]))
 
 
 def test_a_small_share_is_not_zero(sums: Sums) -> None:
@@ -134,7 +106,7 @@ def test_a_small_share_is_not_zero(sums: Sums) -> None:
     assert [row["share"] for row in rows] == ["100.0%", "<0.1%"]
 
 
-def test_header_says_when_and_who(report: Report) -> None:
+def test_header_says_when_and_who(printed: Printed) -> None:
     """The header has the time, runs, spiders, agents, and requests that were not dropped."""
     records = [
         record(),
@@ -142,7 +114,7 @@ def test_header_says_when_and_who(report: Report) -> None:
         record(allowed=True, spider="shops"),
         exempt("a.example", 3),
     ]
-    *lines, created = report(records).lines[:10]
+    *lines, created = printed(records)[:10]
     assert lines == [
         "2 requests dropped",
         "  file       r.jsonl (4 records)",
@@ -158,16 +130,16 @@ def test_header_says_when_and_who(report: Report) -> None:
     assert re.fullmatch(rf"  created    20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC by {package}", created)
 
 
-def test_each_page_counts_once(report: Report) -> None:
+def test_each_page_counts_once(printed: Printed) -> None:
     """A page that was dropped for its use is not also counted as allowed."""
     refused = "robots.txt line 2: refuses train-ai (Content-Usage: train-ai=n)"
     dropped = record(reason="use", rule=None, why=refused)
     records = [record(allowed=True), record(allowed=True), dropped]
-    lines = report(records).lines
+    lines = printed(records)
     assert lines[0] == "1 of 2 requests dropped (50.0%)"
     assert "  allowed    1 request" in lines
     assert "          1 100.0%  https://a.example (1 allowed)" in lines
-    assert report([dropped]).lines[0] == "1 request dropped"
+    assert printed([dropped])[0] == "1 request dropped"
 
 
 def second_run(**fields: Any) -> dict[str, Any]:
@@ -176,11 +148,11 @@ def second_run(**fields: Any) -> dict[str, Any]:
     return record(run=time, time=time, **fields)
 
 
-def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
+def test_a_second_run_is_shown_as_such(printed: Printed, sums: Sums) -> None:
     """The runs in a file are listed, and can be summed up separately."""
     records = [record(), *(second_run(line=line) for line in (3, 4)), exempt("a.example", 1)]
     records.append(ended(5))
-    lines = report(records).lines
+    lines = printed(records)
     heading = lines.index("runs (use --run N to show only one)")
     assert lines[heading + 1 : heading + 3] == [
         "          1  run 1: news, 2026-11-21 22:40:01 UTC, ended (finished), 5 requests allowed",
@@ -191,12 +163,12 @@ def test_a_second_run_is_shown_as_such(report: Report, sums: Sums) -> None:
     assert (second["run"], second["requests"], second["exempt"]) == (2, 2, [])
     assert second["first"] == "2026-11-22T08:00:00.000Z"
     assert [run["requests"] for run in second["runs"]] == [1, 2]
-    assert "  run        only run 2 of 2" in report(records, "--run", "2").lines
+    assert "  run        only run 2 of 2" in printed(records, "--run", "2")
 
 
-def test_a_run_that_dropped_nothing(report: Report, sums: Sums) -> None:
+def test_a_run_that_dropped_nothing(printed: Printed, sums: Sums) -> None:
     """The report of a crawl that dropped nothing has its time, spider, agent and end."""
-    assert report([ended(7)]).lines[:-1] == [
+    assert printed([ended(7)])[:-1] == [
         "No requests were dropped",
         "  file       r.jsonl (1 record)",
         "  time       2026-11-21 22:40:01 UTC",
@@ -216,12 +188,12 @@ def test_a_run_that_dropped_nothing(report: Report, sums: Sums) -> None:
 # Dropped URLs.
 
 
-def test_dropped_urls_are_listed_by_reason_and_rule(report: Report, sums: Sums) -> None:
+def test_dropped_urls_are_listed_by_reason_and_rule(printed: Printed, sums: Sums) -> None:
     """The text lists the first URLs of each rule and says how many more; JSON has all of them."""
     urls = [f"https://a.example/private/{number}" for number in range(2000)]
     records = [record(url=url) for url in urls]
     other = record(url="https://a.example/b", line=3, why="robots.txt line 3: Disallow: /b")
-    lines = report([*records, other, other]).lines
+    lines = printed([*records, other, other])
     heading = lines.index("dropped URLs, by reason and rule (--json lists every URL)")
     indent = " " * 22
     title = "https://a.example: robots.txt line 2: Disallow: /private/ (rule, group *)"
@@ -252,20 +224,18 @@ def test_rules_of_pages_are_one_group(sums: Sums) -> None:
 def test_passwords_are_left_out(sums: Sums) -> None:
     """Possible passwords in URLs are removed."""
     url, origin = "https://me:secret@a.example/x", "https://me:sec\x1bret@a.example"
-    found = sums([record(url=url, origin=origin)])
+    why = "no answer from proxy http://{}@a.example:1"
+    found = sums([unreachable(why.format("me:secret"), url=url, origin=origin)])
     assert "ret@" not in json.dumps(found)
     assert found["dropped"][0]["origin"] == "https://a.example"
     assert found["dropped"][0]["urls"][0]["url"] == "https://a.example/x"
-    why = "robots.txt unreachable: no answer from proxy http://me:secret@a.example:1"
-    made = record(reason="unreachable", rule=None, why=why)
-    cause = sums([made])["by_rule"][0]["rule"]
-    assert cause == "robots.txt unreachable: no answer from proxy http://***@a.example:1"
+    assert found["by_rule"][0]["rule"] == f"robots.txt unreachable: {why.format('***')}"
 
 
-def test_long_lists_say_how_much_is_left_out(report: Report, sums: Sums) -> None:
+def test_long_lists_say_how_much_is_left_out(printed: Printed, sums: Sums) -> None:
     """A list has 10 rows in the text and 1,000 as JSON, and says how many more there are."""
     records = [record(origin=f"https://{number}.example") for number in range(1001)]
-    assert report(records).lines.count("        and 991 more") == 2  # sites, groups of URLs
+    assert printed(records).count("        and 991 more") == 2  # sites, groups of URLs
     found = sums(records)
     assert (len(found["by_origin"]), len(found["dropped"])) == (1000, 1001)
     assert {name: more for name, more in found["more"].items() if more} == {"by_origin": 1}
@@ -299,7 +269,7 @@ def test_records_with_few_fields_count(fields: list[str], sums: Sums) -> None:
 def test_broken_lines_are_counted_and_left_out(octets: bytes, broken: int, report: Report) -> None:
     """Lines that are not records are counted on stderr, and the other lines are summed up."""
     done = report(octets, "--json")
-    found = json.loads(done.out)
+    found = done.records[0]
     assert (done.code, found["broken"]) == (0, broken)
     assert found["requests"] == found["records"] == octets.count(b'"count"')
     text = f"ignored {broken} broken record{'s' * (broken > 1)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,7 +28,7 @@ def test_ftp(tmp_path: Path) -> None:
     (tmp_path / "robots.txt").write_text(RULES)
     with ftp_site(tmp_path) as site:
         done = run("check", site.url("/closed"), site.url("/open"), "--json", folder=tmp_path)
-        closed, opened = map(json.loads, done.lines)
+        closed, opened = done.records
         assert (closed["verdict"], closed["rule"]["line"], opened["verdict"]) == (
             "disallowed",
             2,
@@ -59,10 +58,7 @@ def test_gemini(tmp_path: Path) -> None:
         "http://a.example/axb",
     )
     done = run("check", *urls, *agents, folder=tmp_path)
-    found = [
-        (each["verdict"], each["rule"] and each["rule"]["line"])
-        for each in map(json.loads, done.lines)
-    ]
+    found = [(each["verdict"], each["rule"] and each["rule"]["line"]) for each in done.records]
     assert found == [("disallowed", 2), ("allowed", None), ("disallowed", 6), ("disallowed", 2)]
 
 
@@ -103,7 +99,7 @@ def test_schemes_without_robots_txt(url: str, tmp_path: Path) -> None:
     (tmp_path / "robots.txt").write_text(RULES)
     only = 'ROBOTS_SCHEMES={"ftp": null}'
     done = run("check", url, "--robots", "robots.txt", "--json", "-s", only, folder=tmp_path)
-    found = json.loads(done.out)
+    found = done.records[0]
     assert (done.code, done.err) == (0, "")
     names = ("url", "verdict", "reason", "robots_txt")
     assert [found[name] for name in names] == [url, "allowed", "exempt", None]

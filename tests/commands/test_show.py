@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,7 +66,7 @@ def test_json(tmp_path: Path) -> None:
     headers = (("Cache-Control", "max-age=3600"),)
     with Site({"/robots.txt": Reply(200, FILE.encode(), headers)}) as site:
         done = run("show", site.url("/"), "--json", folder=tmp_path)
-    shown = json.loads(done.out)
+    shown = done.records[0]
     assert done.code == 0
     assert 0 < shown["fresh_for"] <= 3600
     assert [group["applies"] for group in shown["groups"]] == [True, False, False]
@@ -100,7 +99,7 @@ def test_delay(tmp_path: Path, setting: str) -> None:
     set_to = ("-s", setting) if setting else ()
     with Site({"/robots.txt": file(asked)}) as site:
         assert f"  delay      {text}" in run("show", site.url("/"), *set_to, folder=tmp_path).lines
-        found = json.loads(run("show", site.url("/"), "--json", *set_to, folder=tmp_path).out)
+        found = run("show", site.url("/"), "--json", *set_to, folder=tmp_path).records[0]
     assert found["interval"] == interval
 
 
@@ -110,7 +109,7 @@ def test_size_of_a_long_file(tmp_path: Path) -> None:
         text = run("show", site.url("/"), folder=tmp_path)
         made = run("show", site.url("/"), "--json", folder=tmp_path)
     assert "  size       512,000 bytes (the file is longer, but the rest is ignored)" in text.lines
-    found = json.loads(made.out)
+    found = made.records[0]
     assert (found["size"], found["truncated"]) == (512_000, True)
 
 

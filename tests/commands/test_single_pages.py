@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.command_line import TIMEOUT, scrapy
-from tests.support.processes import environment
+from tests.support.command_line import scrapy
+from tests.support.processes import python
 from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SPIDER = """
@@ -30,80 +29,68 @@ class Shop(scrapy.Spider):
         '''
 """
 
-REACTORS = {
-    "asyncio": (),
-    "none": ("-s", "TWISTED_REACTOR_ENABLED=False"),
-}
+PROJECT = """
+ADDONS = {"scrapy_robots_rfc.Addon": 500}
+RETRY_ENABLED = False
+SPIDER_MODULES = ["spiders"]
+"""
 ARGUMENTS = {
-    "fetch": ("{url}",),
-    "view": ("{url}",),
-    "parse": ("--spider", "shop", "{url}"),
-    "check": ("shop",),
-    "shell": ("-c", "1", "{url}"),
+    "fetch": "{url}",
+    "view": "{url}",
+    "parse": "--spider shop {url}",
+    "check": "shop",
+    "shell": "-c 1 {url}",
 }
 
 
 @pytest.fixture
-def failing() -> Site:
-    """Return a site whose robots.txt fails."""
-    return Site({"/robots.txt": Reply(503)})
+def failing() -> Iterator[Site]:
+    """A site whose robots.txt fails."""
+    with Site({"/robots.txt": Reply(503)}) as site:
+        yield site
 
 
-def log_of(command: str, url: str, folder: Path, *options: str) -> str:
-    """Run a command in a project with one spider, and return its log."""
-    line = command_line(command, url, folder, *options)
-    return scrapy(*line, folder=folder, BROWSER="true").err
-
-
-def command_line(command: str, url: str, folder: Path, *options: str) -> tuple[str, ...]:
+def command_line(command: str, url: str, folder: Path, *options: str) -> list[str]:
     """Make a project with one spider, and return a command line for it."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
-    (folder / "project.py").write_text(
-        "ADDONS = {'scrapy_robots_rfc.Addon': 500}\nRETRY_ENABLED = False\nSPIDER_MODULES ="
-        " ['spiders']\n"
-    )
+    (folder / "project.py").write_text(PROJECT)
     (folder / "spiders.py").write_text(SPIDER.format(url=url))
-    arguments = [argument.format(url=url) for argument in ARGUMENTS[command]]
-    return (command, *options, "-s", "LOG_ENABLED=True", *arguments)
+    return [
+        command,
+        *options,
+        "-s",
+        "LOG_ENABLED=True",
+        *ARGUMENTS[command].format(url=url).split(),
+    ]
 
 
 @pytest.mark.parametrize("command", ["fetch", "view", "parse", "check"])
 def test_one_request(failing: Site, tmp_path: Path, command: str) -> None:
     """A Scrapy command for one page requests its robots.txt once, and logs why it has no page."""
-    with failing as site:
-        log = log_of(command, site.url("/page"), tmp_path)
-        assert site.targets == ["/robots.txt"], log
-        assert f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed" in log
-        if command in ("fetch", "parse"):
-            assert "ERROR: Error downloading" in log
-            assert f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not sent" in log
+    line = command_line(command, failing.url("/page"), tmp_path)
+    log = scrapy(*line, folder=tmp_path, BROWSER="true").err
+    assert failing.targets == ["/robots.txt"], log
+    assert f"{failing.url('/robots.txt')} is unreachable (503), so nothing is allowed" in log
+    if command in ("fetch", "parse"):
+        assert "ERROR: Error downloading" in log
+        assert f"robots.txt unreachable: 503; <GET {failing.url('/page')}> was not sent" in log
 
 
-@pytest.mark.parametrize("reactor", REACTORS)
-def test_shell_without_a_page(failing: Site, tmp_path: Path, reactor: str) -> None:
+@pytest.mark.parametrize("options", [(), ("-s", "TWISTED_REACTOR_ENABLED=False")])
+def test_shell_without_a_page(failing: Site, tmp_path: Path, options: tuple[str, ...]) -> None:
     """`scrapy shell` requests robots.txt once, raises, names the cause, and exits with 1."""
-    with failing as site:
-        line = command_line("shell", site.url("/page"), tmp_path, *REACTORS[reactor])
-        done = subprocess.run(
-            [sys.executable, "-m", "scrapy", *line],
-            cwd=tmp_path,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-        assert site.targets == ["/robots.txt"], done.stderr
-        missing = f"{site.url('/robots.txt')} is unreachable (503), so nothing is allowed"
+    line = command_line("shell", failing.url("/page"), tmp_path, *options)
+    done = python("-m", "scrapy", *line, folder=tmp_path)
+    assert failing.targets == ["/robots.txt"], done.stderr
+    missing = f"{failing.url('/robots.txt')} is unreachable (503), so nothing is allowed"
     assert missing in done.stderr
     assert done.returncode == 1
-    cause = f"robots.txt unreachable: 503; <GET {site.url('/page')}> was not sent"
+    cause = f"robots.txt unreachable: 503; <GET {failing.url('/page')}> was not sent"
     assert done.stderr.rstrip().splitlines()[-1].endswith(f"UnreachableError: {cause}")
 
 
 def test_own_backoff(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets applies to commands, too."""
-    with failing as site:
-        log_of("fetch", site.url("/page"), tmp_path, "-s", "ROBOTS_UNREACHABLE_BACKOFF=0.1,0.1")
-        assert site.targets == ["/robots.txt"] * 3
+    backoff = ("-s", "ROBOTS_UNREACHABLE_BACKOFF=0.1,0.1")
+    scrapy(*command_line("fetch", failing.url("/page"), tmp_path, *backoff), folder=tmp_path)
+    assert failing.targets == ["/robots.txt"] * 3

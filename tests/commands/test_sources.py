@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.command_line import run
-from tests.support.site import HANG, Reply, Site
+from tests.support.site import Reply, Site
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "User-agent: foobot\nDisallow: /*.pdf$\n\nUser-agent: *\nDisallow: /\n"
 SITE = "https://a.example"
-
-
-@pytest.mark.parametrize(
-    ("reply", "cause"),
-    [(HANG, "unreachable (no answer in 0.5 s)"), (Reply(503), "unreachable (503)")],
-)
-def test_unreachable_file_is_one_line(reply: Any, cause: str, tmp_path: Path) -> None:
-    """If a file is unreachable, one line has the cause and advice."""
-    with Site({"/robots.txt": reply}) as site:
-        limit = ("-s", "ROBOTS_TIMEOUT=0.5") if reply is HANG else ()
-        done = run("lint", site.url("/x"), *limit, "-s", "RETRY_ENABLED=False", folder=tmp_path)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert f"/robots.txt is {cause}" in done.err.replace("Download", "")
-    assert done.err.endswith(", or use a local copy (check --robots FILE, lint FILE)\n")
 
 
 def long(size: int) -> str:

@@ -6,26 +6,24 @@ import json
 import re
 from ast import literal_eval
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
 from scrapy.settings import Settings
 
+from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.settings import read_settings
-from tests.support.crawling import ASYNCIO_REACTOR
-from tests.support.documents import block, executed, imported, read, rows
+from tests.support.crawling import make_crawler
+from tests.support.documents import block, executed, imported, read, rows, settings
 from tests.support.example_project import start, wait
+from tests.support.recipes import crawl_by
 from tests.support.site import Reply, Site, robots
 from tools.pictures import ROWS, outdated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-    from scrapy.http import Response
 
 pytestmark = pytest.mark.once
 
@@ -75,45 +73,18 @@ def test_script_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
 REASON = " (robots.txt line 2: Disallow: /private/)"
 
 
-class Plan(Spider):
-    """A spider that requests two pages, one of them private."""
-
-    name = "plan"
-
-    async def start(self) -> AsyncIterator[Any]:
-        for target in ("", "private/plan.html"):
-            yield Request(self.site + target)  # type: ignore[attr-defined]  # an argument
-
-    def parse(self, response: Response, **_: Any) -> None:
-        """Do nothing."""
-
-
-async def crawl(site: Site, settings: str, spider: type[Spider] = Plan) -> dict[str, Any]:
-    """Crawl with the settings of a block of Python, and return the stats."""
-    written = {key: value for key, value in executed(settings).items() if key.isupper()}
-    runtime = {
-        "TWISTED_REACTOR": ASYNCIO_REACTOR,
-        "TELNETCONSOLE_ENABLED": False,
-        "REMOTE_CONTROL_ENABLED": False,
-    }
-    crawler = Crawler(spider, {**runtime, **written})
-    await crawler.crawl(site=site.url("/"))
-    assert crawler.stats is not None
-    return dict(crawler.stats.get_stats())
-
-
 @pytest.mark.parametrize(
-    ("settings", "reason", "error"),
+    ("way", "reason", "error"),
     [
-        (ADDON, REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
-        (BY_HAND, REASON, "scrapy_robots_rfc.errors.RobotsDisallowed"),
-        (PARSER_ALONE, "", "scrapy.exceptions.IgnoreRequest"),
+        (ADDON, REASON, RobotsDisallowed),
+        (BY_HAND, REASON, RobotsDisallowed),
+        (PARSER_ALONE, "", IgnoreRequest),
     ],
     ids=["add-on", "by hand", "parser alone"],
 )
 @ensureDeferred
 async def test_each_way_to_switch_it_on(
-    settings: str, reason: str, error: str, site: Site, caplog: pytest.LogCaptureFixture
+    way: str, reason: str, error: type, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each way to switch the plugin on makes a crawl obey robots.txt.
 
@@ -122,19 +93,18 @@ async def test_each_way_to_switch_it_on(
     assert block("README.md", "python", "ADDONS = ") == ADDON
     caplog.set_level("DEBUG")
     site.replies["/robots.txt"] = robots(RULES)
-    stats = await crawl(site, settings)
+    private = site.url("/private/plan.html")
+    result = await crawl_by(settings(way), [site.url("/"), private])
     assert site.pages == ["/"]
-    assert (
-        f"Forbidden by robots.txt: <GET {site.url('/private/plan.html')}>{reason}"
-        in caplog.messages
-    )
-    assert stats[f"downloader/exception_type_count/{error}"] == 1
+    assert f"Forbidden by robots.txt: <GET {private}>{reason}" in caplog.messages
+    assert type(result.outcomes[private]) is error
 
 
 @ensureDeferred
 async def test_name_missing_from_the_header(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """The names in docs/settings.md cause one warning, about the name that the header lacks."""
-    await crawl(site, block("docs/settings.md", "python", 'USER_AGENT = "FooBot') + ADDON)
+    names = block("docs/settings.md", "python", 'USER_AGENT = "FooBot')
+    await crawl_by(settings(names + ADDON), [site.url("/")])
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "'foobot-news' is not in the User-Agent header" in warning
     assert "set USER_AGENT" in warning
@@ -148,15 +118,12 @@ async def test_spider_of_the_documentation(
     dropped.
     """
     site.replies = {"/robots.txt": robots(RULES), "/": Reply(body=b"page")}
-    code = block("docs/spiders.md", "python", "class PlanSpider").replace(
-        "https://example.com", site.url("")
-    )
+    code = block("docs/spiders.md", "python", "class PlanSpider")
+    code = code.replace("https://example.com", site.url(""))
     items = tmp_path / "items.json"
-    await crawl(
-        site,
-        f"{ADDON}\nFEEDS = {{{str(items)!r}: {{'format': 'json'}}}}",
-        imported(code, tmp_path).PlanSpider,
-    )
+    feeds = {"DOWNLOADER_MIDDLEWARES": {}, "FEEDS": {items: {"format": "json"}}}
+    crawler = make_crawler(imported(code, tmp_path).PlanSpider, {**settings(ADDON), **feeds})
+    await crawler.crawl()
     assert site.fetches == 1
     assert [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")] == []
     assert sorted(json.loads(items.read_text()), key=lambda item: "url" in item) == [

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from tests.support.site import Site
 
 
-class BlockList:
-    """A downloader middleware that drops every request to some sites."""
-
-    def process_request(self, request: Request) -> None:
-        """Raise for blocked sites."""
-        if "blocked" in request.url:
-            raise IgnoreRequest("blocked")
-
-
 class BlockFiles:
     """A downloader middleware that drops requests for robots.txt only."""
 
@@ -36,16 +27,6 @@ class BlockFiles:
         """Raise for robots.txt."""
         if request.url.endswith("/robots.txt"):
             raise IgnoreRequest(f"blocked {request.url}")
-
-
-@ensureDeferred
-async def test_block_list_is_no_failure(proxy: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A middleware that drops pages as well as their robots.txt causes no ERROR."""
-    result = await crawl(["http://blocked.example/"], plugged(BlockList, 50))
-    assert isinstance(result.outcomes["http://blocked.example/"], IgnoreRequest)
-    assert result.stat("result/local") == 1
-    assert records(caplog, logging.ERROR) == []
-    assert proxy.asked == []
 
 
 @ensureDeferred

@@ -12,10 +12,16 @@ from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.command_line import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from tests.support.command_line import Done
     from tests.support.site import Site
+
+    #: Functions that sum up records with some options, and return different results.
+    Report = Callable[..., Done]
+    Printed = Callable[..., list[str]]
+    Sums = Callable[..., dict[str, Any]]
 
 
 #: A robots.txt that disallows some pages.
