@@ -8,7 +8,6 @@ import os
 import re
 import time
 import zlib
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +18,7 @@ from scrapy_robots_rfc import _runtime
 from tests.support.command_line import run
 from tests.support.crawling import crawl
 from tests.support.documents import block
-from tests.support.reports import read
+from tests.support.reports import read, sha256
 from tests.support.site import Reply, Site, redirect, robots as file
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     assert done.err == f"scrapy robots check: {problem}\n"
     other, known = check(path, "--json", "https://b.example/", url).records
     assert (other["reason"], other["robots_txt"]) == (None, None)
-    assert known["robots_txt"]["digest"] == f"sha256:{sha256(FILE.encode()).hexdigest()}"
+    assert known["robots_txt"]["digest"] == sha256(FILE.encode())
 
 
 @pytest.mark.parametrize("status", [503, 429])

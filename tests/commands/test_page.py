@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HEAD = """\
 <meta name=robots content="index, max-snippet: x, foo">
-<meta name=googlebot content="noarchive nosnippet, x: none">
+<meta name=googlebot content="noarchive nosnippet, x: none, noodp, follow: 1">
 <meta name=* content=noindex>
 <meta name=viewport content="width=device-width, initial-scale=1">
 <body><meta name=robots content=nosnippet>
@@ -55,6 +55,8 @@ def test_rules_of_a_url(tmp_path: Path) -> None:
         ("meta", "robots", "foo", True, "unknown directive"),
         ("meta", "googlebot", "noarchive nosnippet", False, "spaces instead of commas"),
         ("meta", "googlebot: x", "none", False, None),
+        ("meta", "googlebot: x", "noodp", False, None),
+        ("meta", "googlebot: x", "follow", False, "takes no value"),
         ("meta", "*", "noindex", False, None),
         ("meta", "robots", "nosnippet", False, "ignored because it is not in the head"),
     ]

@@ -8,7 +8,6 @@ import logging
 import resource
 import zlib
 from contextlib import redirect_stdout
-from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from warcio.cli import main as warcio
 from scrapy_robots_rfc.reporting import archive as archives
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, rows, settings
+from tests.support.reports import sha256
 from tests.support.site import Reply, Site, redirect, robots
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +89,7 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
         assert request[2].startswith(b"/robots.txt HTTP/1.1\n")
         assert b"User-Agent: " in request[2]
         assert fields["outcome"] == "successful"
-        assert fields["digest"] == f"sha256:{sha256(FILE.encode()).hexdigest()}"
+        assert fields["digest"] == sha256(FILE.encode())
         assert (fields["status"], fields["stale"], fields["agent"]) == ("200", "no", "Scrapy")
         assert fields["fresh-until"].endswith("Z")
         assert result.stat("archive/records") == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import logging
@@ -23,7 +22,7 @@ from scrapy.signals import spider_opened
 
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
-from tests.support.reports import RULES, private, read
+from tests.support.reports import RULES, private, read, sha256
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 
 CLOSED = "User-agent: *\nDisallow: /\n"
+PROTEGO = "scrapy.robotstxt.ProtegoRobotParser"
 
 
 async def reported(
@@ -56,7 +56,8 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
         site.url("/private/x").replace("//", "//me:secret@"),
         headers={"Referer": "https://me:secret@a.example/\x1b"},
     )
-    [record] = (await reported([page, site.url("/a")], tmp_path / "r.jsonl")).values()
+    path = tmp_path / "r.jsonl"
+    [record] = (await reported([page, site.url("/a")], path, allowed="false")).values()
     assert list(record) == list(FIELDS)
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["time"])
     fresh_until = datetime.fromisoformat(record.pop("fresh_until"))
@@ -64,7 +65,10 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
     assert timedelta(0) <= datetime.now(UTC) - fetched < timedelta(minutes=1)
     assert timedelta(hours=23) < fresh_until - datetime.now(UTC) < timedelta(hours=25)
     assert datetime.fromisoformat(record.pop("run")) <= datetime.fromisoformat(record.pop("time"))
+    unset = ("crawl_delay", "allowed_requests", "disallowed_requests")
     assert record == {
+        **dict.fromkeys(unset),
+        **dict.fromkeys(("stale", "dry_run", "allowed"), False),
         "spider": "pages",
         "agent": "Scrapy",
         "url": site.url("/private/x"),
@@ -76,17 +80,11 @@ async def test_record_of_a_rule_has_every_field(site: Site, tmp_path: Path) -> N
         "rule": "Disallow: /private",
         "why": "robots.txt line 2: Disallow: /private",
         "robots_url": site.url("/robots.txt"),
-        "digest": f"sha256:{hashlib.sha256((RULES.encode() + body)[:512_000]).hexdigest()}",
+        "digest": sha256((RULES.encode() + body)[:512_000]),
         "outcome": "successful",
         "status": 200,
-        "crawl_delay": None,
         "version": version("scrapy-robots-rfc"),
-        "stale": False,
-        "dry_run": False,
-        "allowed": False,
         "count": 1,
-        "allowed_requests": None,
-        "disallowed_requests": None,
     }
 
 
@@ -117,7 +115,7 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
     site.replies["/robots.txt"] = robots(RULES + "Allow: /private/open\n")
     pages = [site.url(path) for path in ("/private/x", "/private/open", "/y", "/robots.txt")]
     dry_run = {"ROBOTS_DRY_RUN": True}
-    found = await reported(pages, tmp_path / "r.jsonl", dry_run, allowed=True)
+    found = await reported(pages, tmp_path / "r.jsonl", dry_run, allowed="true")
     decided = {
         path: (record["allowed"], record["dry_run"], record["reason"], record["line"])
         for path, record in found.items()
@@ -131,68 +129,26 @@ async def test_records_of_allowed_requests(site: Site, tmp_path: Path) -> None:
     assert found["/y"]["digest"] == found["/private/x"]["digest"]
 
 
-@pytest.mark.parametrize(("option", "count"), [(False, 0), ("true", 1)])
-@ensureDeferred
-async def test_the_option_allowed_is_a_boolean(
-    site: Site, tmp_path: Path, option: object, count: int
-) -> None:
-    """The option `allowed` accepts the same values as a setting that is True or False."""
-    path = tmp_path / "r.jsonl"
-    await crawl([site.url("/x")], {"ROBOTS_REPORT": {path: {"allowed": option}}})
-    assert len(read(path)) == count
-
-
-@ensureDeferred
-async def test_a_request_that_is_refused_for_its_use_was_allowed(
-    site: Site, tmp_path: Path
-) -> None:
-    """A request that robots.txt allows, but not for its use, has two records."""
-    site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no train-ai=n\nAllow: /\n")
-    report = {tmp_path / "r.jsonl": {"allowed": True}}
-    pages = [site.url("/no"), site.url("/yes")]
-    await crawl(pages, {"ROBOTS_REPORT": report, "ROBOTS_USE": ["train-ai"]})
-    tdmrep = site.url("/.well-known/tdmrep.json")
-    found = [
-        (record["url"], record["allowed"], record["reason"])
-        for record in read(tmp_path / "r.jsonl")
-        if record["url"] != tdmrep
-    ]
-    refused, allowed = pages
-    assert sorted(found) == [
-        (refused, False, "use"),
-        (refused, True, "rule"),
-        (allowed, True, "rule"),
-    ]
+LONGER = "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s"
 
 
 @pytest.mark.parametrize(
-    ("body", "settings", "expected"),
+    ("path", "key", "value", "reason", "why"),
     [
-        (
-            CLOSED,
-            {"ROBOTSTXT_PARSER": "scrapy.robotstxt.ProtegoRobotParser"},
-            ["parser", "robots.txt: ROBOTSTXT_PARSER decided"],
-        ),
-        (
-            "User-agent: *\nCrawl-delay: 90\n",
-            {"ROBOTS_CRAWL_DELAY_OVER": "forbid"},
-            [
-                "crawl_delay",
-                "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_MAX, 60 s",
-            ],
-        ),
+        ("/x", "ROBOTSTXT_PARSER", PROTEGO, "parser", "robots.txt: ROBOTSTXT_PARSER decided"),
+        ("/", "ROBOTS_CRAWL_DELAY_OVER", "forbid", "crawl_delay", LONGER),
     ],
 )
 @ensureDeferred
 async def test_records_without_a_rule_have_a_reason(
-    site: Site, tmp_path: Path, body: str, settings: dict[str, Any], expected: list[str]
+    site: Site, tmp_path: Path, path: str, key: str, value: str, reason: str, why: str
 ) -> None:
     """The record of a decision without a rule has the reason and the digest of the file."""
+    body = "User-agent: *\nCrawl-delay: 90\nDisallow: /x\n"
     site.replies["/robots.txt"] = robots(body)
-    record = (await reported([site.url("/x")], tmp_path / "r.jsonl", settings))["/x"]
-    digest = f"sha256:{hashlib.sha256(body.encode()).hexdigest()}"
-    assert [record[name] for name in ("rule", "line", "digest")] == [None, None, digest]
-    assert [record["reason"], record["why"]] == expected
+    [record] = (await reported([site.url(path)], tmp_path / "r.jsonl", {key: value})).values()
+    names = ("rule", "line", "digest", "reason", "why")
+    assert [record[name] for name in names] == [None, None, sha256(body.encode()), reason, why]
 
 
 @ensureDeferred
@@ -212,8 +168,8 @@ async def test_local_files_are_named_by_their_uri(
     report = {"ROBOTS_REPORT": tmp_path / "r.jsonl"}
     await crawl([site.url("/x")], {**overrides, **report}, prepare=prepare)
     [record] = read(tmp_path / "r.jsonl")
-    digest = f"sha256:{hashlib.sha256(CLOSED.encode()).hexdigest()}"
-    assert (record["robots_url"], record["digest"]) == ((folder / "own.txt").as_uri(), digest)
+    assert record["robots_url"] == (folder / "own.txt").as_uri()
+    assert record["digest"] == sha256(CLOSED.encode())
 
 
 @ensureDeferred
@@ -233,10 +189,15 @@ async def test_a_dry_run_and_exempt_sites_are_reported(
     assert list(exempt) == list(FIELDS)
     assert exempt["time"] >= refused["time"]
     assert exempt["run"] == refused["run"]
-    texts = {"spider": "pages", "version": version("scrapy-robots-rfc"), "reason": "exempt"}
-    why = f"exempt: `{site.url('')}` of ROBOTS_EXEMPT"
-    assert exempt == {**FIELDS, **texts, "rule": site.url(""), "why": why, "count": 2} | {
-        name: exempt[name] for name in ("time", "run")
+    assert exempt == {
+        **FIELDS,
+        **{name: exempt[name] for name in ("time", "run")},
+        "spider": "pages",
+        "version": version("scrapy-robots-rfc"),
+        "reason": "exempt",
+        "rule": site.url(""),
+        "why": f"exempt: `{site.url('')}` of ROBOTS_EXEMPT",
+        "count": 2,
     }
 
 

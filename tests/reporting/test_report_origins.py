@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from pytest_twisted import ensureDeferred
 
 from scrapy_robots_rfc.reporting import report
 from tests.support.crawling import Serial, crawl
-from tests.support.reports import RULES, private, read
+from tests.support.reports import RULES, private, read, sha256
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -39,11 +38,10 @@ async def test_each_origin_has_a_record(site: Site, other: Site, tmp_path: Path)
     path = tmp_path / "r.jsonl"
     found = await origins([*pages, other.url("/")], path)
     fields = ("outcome", "status", "why", "digest", "robots_url", "crawl_delay", *COUNTS, "count")
-    digest = f"sha256:{hashlib.sha256(body.encode()).hexdigest()}"
     assert {record["origin"]: tuple(record[name] for name in fields) for record in found} == {
         site.url(""): (
-            *("successful", 200, "successful (200), so its rules apply", digest),
-            *(site.url("/robots.txt"), 0.1, 2, 1, 0),
+            *("successful", 200, "successful (200), so its rules apply"),
+            *(sha256(body.encode()), site.url("/robots.txt"), 0.1, 2, 1, 0),
         ),
         other.url(""): (
             *("unreachable", 503, "unreachable (503), so nothing is allowed", None),
@@ -61,19 +59,21 @@ async def test_requests_of_origins_add_up_to_the_stats(
 ) -> None:
     """The requests of all origins add up to those of the crawl, which are the stats.
 
-    A request that is allowed but refused for its use counts once.
+    A request that is allowed but refused for its use counts once, and has two records.
     """
     site.replies["/robots.txt"] = robots("User-agent: *\nContent-Usage: /no search=n\nAllow: /\n")
     other.replies["/robots.txt"] = robots(RULES)
     pages = [site.url("/no"), site.url("/yes"), other.url("/private"), other.url("/a")]
     path = tmp_path / "r.jsonl"
-    settings = {"ROBOTS_REPORT": path, "ROBOTS_USE": ["search"]}
+    settings = {"ROBOTS_REPORT": {path: {"allowed": True}}, "ROBOTS_USE": ["search"]}
     result = await crawl(pages, settings)
     *_, run = records = read(path, "origin", "run")
     found = [record for record in records if record["reason"] == "origin"]
     assert [sum(record[name] for record in found) for name in COUNTS] == [2, 2]
     assert [run[name] for name in COUNTS] == [2, 2]
     assert (result.stat("allowed"), result.stat("forbidden")) == (2, 2)
+    two = [(each["allowed"], each["reason"]) for each in records if each["url"] == pages[0]]
+    assert sorted(two) == [(False, "use"), (True, "rule")]
 
 
 @ensureDeferred
@@ -104,7 +104,7 @@ async def test_a_stale_copy_is_named(site: Site, clock: Clock, tmp_path: Path) -
     site.replies["/robots.txt"] = Reply(503)
     await crawl(private(site, 1), {"ROBOTS_REPORT": path, **job})
     found = read(path, "origin")
-    digest = f"sha256:{hashlib.sha256(RULES.encode()).hexdigest()}"
+    digest = sha256(RULES.encode())
     for record in found:
         assert (record["stale"], record["digest"]) == (True, digest)
         assert (record["outcome"], record["status"]) == ("successful", 503)

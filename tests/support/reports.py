@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,11 @@ def read(path: Path, *last: str) -> list[dict[str, Any]]:
     """
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [record for record in found if record["reason"] not in {"origin", "run"} - set(last)]
+
+
+def sha256(octets: bytes) -> str:
+    """The digest of a file, as a record has it."""
+    return f"sha256:{hashlib.sha256(octets).hexdigest()}"
 
 
 def exported(records: Iterable[dict[str, Any]], fields: Sequence[str] | None = None) -> bytes:

@@ -56,6 +56,9 @@ HEAD = "<html><head>"
 #: Pages of up to 1 MiB. Without limits each took between 0.3 and 7 seconds.
 HOSTILE = {
     "members": f"{HEAD}<meta name=robots content='{'a,' * 500_000}'>",
+    "values": f"{HEAD}<meta name=robots content='{'a:' * 500_000}'>",
+    "dates": f"{HEAD}<meta name=robots content='{'unavailable_after:' * 50_000}'>",
+    "words": f"{HEAD}<meta name=robots content='{'unavailable_after: Wed, 03 Dec ' * 30_000}'>",
     "metas": HEAD + "<meta name=robots content=noindex>" * 30_000,
     "attributes": f"{HEAD}<a{'/b' * 500_000}>",
     "many attributes": HEAD + f"<a{'/b' * 450}>" * 1100,
@@ -160,17 +163,16 @@ def test_what_is_beyond_a_bound(body: str, cut: bool) -> None:
 
 
 def test_what_is_within_the_bounds_counts() -> None:
-    """The part of a page that is within the limits counts."""
+    """The part of a page that is within the limits counts.
+
+    Links to other sites have the same limit as others: forums have many with ugc.
+    """
     metas = "".join(f"<meta name=robots content=x{number}>" for number in range(4000))
     assert len(page_of(hostile(HEAD + metas)).metas) == 3000
     links = "".join(f"<a rel=ugc href=/{number}>" for number in range(6000))
     assert len(unendorsed(hostile(links))) == 3000
-
-
-def test_links_to_other_sites_count() -> None:
-    """Links to other sites have the same limit as others: forums have many with ugc."""
-    links = [f"https://{number}.example/a?b=1" for number in range(900)]
-    assert unendorsed(hostile("".join(f"<a rel=ugc href={link}>" for link in links))) == {*links}
+    others = [f"https://{number}.example/a?b=1" for number in range(900)]
+    assert unendorsed(hostile("".join(f"<a rel=ugc href={link}>" for link in others))) == {*others}
 
 
 @pytest.mark.parametrize("base", ["http://[", "http://[x]/", "http://\u2100.example/"])

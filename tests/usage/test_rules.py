@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,13 +12,11 @@ from scrapy_robots_rfc.usage.rules import (
     MAX_MEMBERS,
     PageRules,
     parse_rules,
-    read_members,
 )
-from tests.support.case_files import FOLDER
+from tests.support.case_files import tables
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 TOKENS = ["FooBot"]
-CASES: list[dict[str, Any]] = tomllib.loads((FOLDER / "page_rules.toml").read_text("utf-8"))["page"]
 
 
 def of_header(*lines: str, now: float = NOW) -> PageRules:
@@ -27,7 +24,7 @@ def of_header(*lines: str, now: float = NOW) -> PageRules:
     return parse_rules([line.encode("latin-1") for line in lines], [], TOKENS, now=now)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["says"])
+@pytest.mark.parametrize("case", tables("page_rules")["page"], ids=lambda case: case["says"])
 def test_case(case: dict[str, Any]) -> None:
     """A page has the directives of the case."""
     lines = [line.encode("latin-1") for line in case.get("headers", [])]
@@ -76,24 +73,3 @@ def test_empty_lines() -> None:
     assert len(list(lines)) == 99_999
     assert not of_header(*[""] * MAX_MEMBERS).cut
     assert of_header(*[""] * MAX_MEMBERS, "").cut
-
-
-@pytest.mark.parametrize(
-    "unit", ["a:", ",", "noindex,", "unavailable_after:", "unavailable_after: Wed, 03 Dec ", ": "]
-)
-def test_hostile_text_takes_linear_time(unit: str) -> None:
-    """No member costs more than its own length, however often a text repeats itself."""
-    rules = parse_rules([], [("robots", unit * (1_048_576 // len(unit)))], TOKENS, now=NOW)
-    assert all(len(found.where) <= 1_048_590 for found in rules.members)
-
-
-def test_members_for_every_crawler() -> None:
-    """`read_members` returns all members, with their crawler and what is wrong with them."""
-    members = read_members("noindex nofollow, Bot: max-snippet: x, noodp, foo, follow: 1")
-    assert [(member.name, member.value, member.bot, member.problem) for member in members] == [
-        ("noindex nofollow", None, "", "spaces instead of commas"),
-        ("max-snippet", "x", "Bot", "no valid value"),
-        ("noodp", None, "Bot", ""),
-        ("foo", None, "Bot", "unknown directive"),
-        ("follow", "1", "Bot", "takes no value"),
-    ]
