@@ -133,20 +133,26 @@ LONGER = "Crawl-delay 90 s (robots.txt line 2) is more than ROBOTS_CRAWL_DELAY_M
 
 
 @pytest.mark.parametrize(
-    ("path", "key", "value", "reason", "why"),
+    ("rule", "key", "value", "reason", "why"),
     [
-        ("/x", "ROBOTSTXT_PARSER", PROTEGO, "parser", "robots.txt: ROBOTSTXT_PARSER decided"),
-        ("/", "ROBOTS_CRAWL_DELAY_OVER", "forbid", "crawl_delay", LONGER),
+        (
+            "Disallow: /",
+            "ROBOTSTXT_PARSER",
+            PROTEGO,
+            "parser",
+            "robots.txt: ROBOTSTXT_PARSER decided",
+        ),
+        ("Crawl-delay: 90", "ROBOTS_CRAWL_DELAY_OVER", "forbid", "crawl_delay", LONGER),
     ],
 )
 @ensureDeferred
 async def test_records_without_a_rule_have_a_reason(
-    site: Site, tmp_path: Path, path: str, key: str, value: str, reason: str, why: str
+    site: Site, tmp_path: Path, rule: str, key: str, value: str, reason: str, why: str
 ) -> None:
     """The record of a decision without a rule has the reason and the digest of the file."""
-    body = "User-agent: *\nCrawl-delay: 90\nDisallow: /x\n"
+    body = f"User-agent: *\n{rule}\n"
     site.replies["/robots.txt"] = robots(body)
-    [record] = (await reported([site.url(path)], tmp_path / "r.jsonl", {key: value})).values()
+    [record] = (await reported([site.url("/x")], tmp_path / "r.jsonl", {key: value})).values()
     names = ("rule", "line", "digest", "reason", "why")
     assert [record[name] for name in names] == [None, None, sha256(body.encode()), reason, why]
 
