@@ -66,8 +66,6 @@ class _Exchange:
     :param has_enough: True if we stopped the transfer because the rest isn't needed.
     :param is_unanswered: True if the request has reached its downloader slot, and no response has
         come from there, even if the download has failed.
-    :param is_in_slot: True if the request is in its downloader slot.
-    :param has_ended: True if nothing is waiting for it anymore. The transfer may continue.
     """
 
     fetch: PendingFetch
@@ -75,8 +73,6 @@ class _Exchange:
     received: int = 0
     has_enough: bool = False
     is_unanswered: bool = False
-    is_in_slot: bool = False
-    has_ended: bool = False
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self  # retries copy the meta, but share the exchange
@@ -111,19 +107,17 @@ class Downloader:
         self._unadapted = {
             name for name, scheme in settings.schemes.items() if scheme.answers is Answers.FTP
         }
-        # Replaces the crawler's `send_catch_log` while a file is being fetched, and calls `_signal`
-        # with the original method as its first argument. Connected signal handlers would slow down
-        # pages at all times, and couldn't keep a user's handler from stopping our transfers.
-        self._wrapper: partial[list[tuple[Any, Any]]] | None = None
-        self._under_way: set[_Exchange] = set()
         # Signal -> the method that `_signal` calls if the signal is about one of our requests.
         self._handlers: dict[object, Callable[..., bool | None]] = {
             scrapy_signals.request_reached_downloader: self._reached,
             scrapy_signals.headers_received: self._headers_received,
             scrapy_signals.bytes_received: self._bytes_received,
             scrapy_signals.response_downloaded: self._response_downloaded,
-            scrapy_signals.request_left_downloader: self._left,
         }
+        # Connected signal handlers would slow down pages more, and couldn't keep a user's handler
+        # from stopping our transfers.
+        manager: Any = crawler.signals
+        manager.send_catch_log = partial(self._signal, manager.send_catch_log)
 
     def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
         """Return a request for a robots.txt. A proxy from the environment is added when it is sent.
@@ -192,10 +186,6 @@ class Downloader:
         assert engine is not None
         response = None
         self._adapt_handler(urlparse_cached(request).scheme)
-        self._under_way.add(exchange)
-        if self._wrapper is None:  # from now on, `_signal` handles the signals of our requests
-            self._wrapper = partial(self._signal, self._crawler.signals.send_catch_log)
-            self._crawler.signals.send_catch_log = self._wrapper  # type: ignore[method-assign]
         # Let Scrapy download one more request, so that this one doesn't take the place of a page.
         # That doesn't help with a small pool, which has no connection for one more request.
         take_back = None if self._has_small_pool else _scrapy.allow_one_more(self._crawler)
@@ -210,19 +200,13 @@ class Downloader:
             raise ComponentError(cause, f"install or enable what it needs ({reason})") from error
         except CANCELLED:
             current = exchange.fetch.request or request  # a retry is a new request
-            if _scrapy.remove_from_queue(self._crawler, current):
-                exchange.is_in_slot = False
-            elif exchange.is_unanswered:
+            if not _scrapy.remove_from_queue(self._crawler, current) and exchange.is_unanswered:
                 # It was sent, so the site's interval starts, but there may never be a response.
                 self._on_answer(current)
             raise
         finally:
             if take_back is not None:
                 take_back()
-            exchange.has_ended = True
-            # Scrapy continues a transfer that was cancelled. In that case, `_left` is called later.
-            if not exchange.is_in_slot:
-                self._unwrap_after(exchange)
             if signals.has_receivers(self._crawler.signals, signals.robots_exchanged):
                 self._crawler.signals.send_catch_log(
                     signals.robots_exchanged,
@@ -265,15 +249,6 @@ class Downloader:
 
     # Scrapy's signals for our requests.
 
-    def _unwrap_after(self, exchange: _Exchange) -> None:
-        """Stop handling signals if this was the last exchange with a running transfer."""
-        self._under_way.discard(exchange)
-        # If another component has wrapped our wrapper, it can't be removed, so keep using it.
-        if not self._under_way and self._crawler.signals.send_catch_log is self._wrapper:
-            manager: Any = self._crawler.signals
-            manager.send_catch_log = self._wrapper.args[0]  # the original method
-            self._wrapper = None
-
     def _signal(
         self,
         send: Callable[..., list[tuple[Any, Any]]],
@@ -313,7 +288,6 @@ class Downloader:
         exchange.received = 0
         exchange.has_enough = False
         exchange.is_unanswered = True
-        exchange.is_in_slot = True
 
     def _headers_received(self, exchange: _Exchange, headers: Headers, **_: object) -> None:
         """Keep the codings, because `_bytes_received` stops a coded body later than a plain one."""
@@ -342,12 +316,6 @@ class Downloader:
         exchange.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
         self._on_answer(request)
-
-    def _left(self, exchange: _Exchange, **_: object) -> None:
-        """Handle a request that is no longer in the downloader."""
-        exchange.is_in_slot = False
-        if exchange.has_ended:  # it was cancelled, and its transfer continued until now
-            self._unwrap_after(exchange)
 
 
 def _same_host(page: Request, url: str) -> bool:

@@ -5,7 +5,7 @@ that is waiting for a fetch continues when it ends, for whatever reason. The ste
 `service.py`.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -61,7 +61,6 @@ class PendingFetch:
         none.
     :param last_validity: the validity after the last attempt, or `None` before the first retry.
     :param was_cut: True if an attempt was cut short.
-    :param waits_for_lease: True if another worker was fetching the file.
     :param request: the robots.txt request that is in the downloader.
     :param waits_for_turn: True if that request is waiting for its site's turn.
     :param timed_from: when the timeout for the current exchange started.
@@ -79,7 +78,6 @@ class PendingFetch:
     validity_before: Validity | None = None
     last_validity: Validity | None = None
     was_cut: bool = False
-    waits_for_lease: bool = False
     request: Request | None = None
     waits_for_turn: bool = False
     timed_from: float = 0.0
@@ -143,16 +141,14 @@ class PendingFetches:
         self._counted: set[PendingFetch] = set()
         # The fetches that are currently sending a request to their site.
         self._exchanging: set[PendingFetch] = set()
-        # Origins in line for their first fetch. `on_room` is called when there is room for one.
-        self._line: deque[Origin] = deque()
+        #: Origins in line for their first fetch, as keys. `on_room` is called when there is room.
+        self.line: OrderedDict[Origin, None] = OrderedDict()
         # Fetches in line for a further attempt.
         self._retries: deque[tuple[PendingFetch, Waiter[None]]] = deque()
-        #: Origins that left the line, but whose fetch has not started yet. Room is kept for them.
-        self.reserved: set[Origin] = set()
         # Number of times that room was given so far. Every fourth time, it is for a retry.
         self._rooms_given = 0
-        #: Wakes the first origin in line, or returns False if it no longer has requests.
-        self.on_room: Callable[[Origin], bool] = lambda _: False
+        #: Starts a fetch for the first origin in line, if it still needs one.
+        self.on_room: Callable[[Origin], object] = lambda _: None
 
     # Starting and ending fetches.
 
@@ -163,7 +159,7 @@ class PendingFetches:
         """
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self.fetches[origin] = fetch
-        self.reserved.discard(origin)
+        self.line.pop(origin, None)
         self.take_room(fetch)
         fetch.task = self._runtime.spawn(self._run(fetch))
         return fetch
@@ -179,29 +175,24 @@ class PendingFetches:
         except Exception as raised:  # noqa: BLE001 - `on_error` logs it
             error = raised
         finally:
-            if fetch.has_ended:  # `tick` or `cancel_all` ended it while this task was running
-                self._counted.discard(fetch)
-            elif error is None:
-                self._end(fetch, policy)
-            else:
-                self._end(fetch, self._on_error(fetch, error))
+            if not fetch.has_ended:  # otherwise, `tick` or `cancel_all` ended it
+                self._end(fetch, policy if error is None else self._on_error(fetch, error))
 
     def _end(self, fetch: PendingFetch, policy: OriginPolicy | None) -> None:
         """End a fetch and resume everything that is waiting for it, even if `on_end` raises."""
         fetch.has_ended = True
         fetch.policy = policy
-        del self.fetches[fetch.origin]
         try:
             self.on_end(fetch)
         finally:
+            del self.fetches[fetch.origin]
             for waiter in fetch.waiters:
                 waiter.resolve(policy)
             self.leave(fetch)
 
     def cancel_all(self) -> None:
         """End all fetches without a policy, because the crawl is ending."""
-        self._line.clear()
-        self._retries.clear()
+        self._max = 0  # so that no other fetch starts
         for fetch in list(self.fetches.values()):
             if not fetch.has_ended:  # ending another fetch may have ended this one
                 self._end(fetch, None)
@@ -210,16 +201,9 @@ class PendingFetches:
 
     # The maximum.
 
-    def has_room(self, origin: Origin) -> bool:
-        """Return whether a fetch may start for an origin."""
-        return origin in self.reserved or self._is_free()
-
-    def _is_free(self) -> bool:
-        return len(self._counted) + len(self.reserved) < self._max
-
-    def wait_in_line(self, origin: Origin) -> None:
-        """Put an origin last in line. `on_room` will be called for it."""
-        self._line.append(origin)
+    def has_room(self) -> bool:
+        """Return whether a fetch may start."""
+        return len(self._counted) < self._max
 
     def take_room(self, fetch: PendingFetch) -> None:
         """Count a fetch, even if that exceeds the maximum, because its request can't wait."""
@@ -229,7 +213,7 @@ class PendingFetches:
     async def enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next attempt, then count the fetch again."""
         _raise_if_ended(fetch)
-        if self._is_free():  # so there is no line
+        if self.has_room():  # so there is no line
             self._counted.add(fetch)
             return
         entered: Waiter[None] = Waiter()
@@ -241,48 +225,22 @@ class PendingFetches:
         self._counted.discard(fetch)
         self._give_rooms()
 
-    def pass_on(self, origin: Origin) -> None:
-        """Give the room that is kept for an origin to the next in line, if it wasn't used."""
-        if origin in self.reserved:
-            self.reserved.remove(origin)
-            self._give_rooms()
-
     def _give_rooms(self) -> None:
         """Let those in line start, as long as there is room.
 
         First attempts come before further ones, but every fourth room is for a further one.
         Otherwise new origins could keep these waiting forever.
         """
-        while self._is_free() and (self._line or self._retries):
+        while self.has_room() and (self.line or self._retries):
             self._rooms_given += 1
             is_for_retry = bool(self._retries) and self._rooms_given % _RETRY_EVERY == 0
-            if self._line and not is_for_retry:
-                origin = self._line.popleft()
-                self.reserved.add(origin)
-                if not self.on_room(origin):
-                    self.reserved.discard(origin)
+            if self.line and not is_for_retry:
+                origin, _ = self.line.popitem(last=False)
+                self.on_room(origin)
             else:
-                self._go_on(self._retries.popleft())
-
-    def _skip_line(self) -> None:
-        """Let the fetches go on that requests in the middleware wait for.
-
-        While such requests fill the downloader, the queue cannot use the rooms that are kept for
-        it, so nothing would give these fetches room.
-        """
-        retries, self._retries = self._retries, deque()
-        for retry in retries:
-            fetch, _ = retry
-            if fetch.waiters:
-                self._go_on(retry)
-            else:
-                self._retries.append(retry)
-
-    def _go_on(self, retry: tuple[PendingFetch, Waiter[None]]) -> None:
-        """Let a fetch make its next attempt."""
-        fetch, entered = retry
-        self.take_room(fetch)  # unless it has ended, because its task was cancelled
-        entered.resolve(None)
+                fetch, entered = self._retries.popleft()
+                self.take_room(fetch)  # unless it has ended, because its task was cancelled
+                entered.resolve(None)
 
     # Timeouts.
 
@@ -326,9 +284,8 @@ class PendingFetches:
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
             return
-        self._skip_line()
         now = self._runtime.clock()
-        waiting_for_room = len(self._line) + len(self._retries)
+        waiting_for_room = len(self.line) + len(self._retries)
         for fetch in list(self._exchanging):
             if self._is_unsent(fetch):
                 fetch.timed_from = now

@@ -270,11 +270,8 @@ class RobotsService:
             policy = await fetch.result()
             if policy is None or fetch.route == route:
                 return policy
-            # If the fetch failed because of its route, `_conclude` has put its policy there. The
-            # next fetch, or one after it, uses this request's route.
-            route_failed = policy is self._failed_routes.get((origin, fetch.route))
-            direct_failed = not policy.for_all_routes  # it got no answer without a proxy
-            if not route_failed and not direct_failed:
+            policy = self.cached(origin, request)
+            if policy is not None:  # it is the same for all routes
                 return policy
 
     async def close(self) -> None:
@@ -289,13 +286,14 @@ class RobotsService:
         """Return an origin's policy from a fresh copy, or fetch the file with retries."""
         lease_pauses = doubling(*_LEASE_PAUSES)
         shortage_pauses = doubling(*_SHORTAGE_PAUSES)
+        has_waited = False
         while True:
             policy, may_request = await self._look_up_copy(fetch)
             if policy is not None:
                 return policy
             if not may_request:  # another worker is fetching the file, so check again later
-                if not fetch.waits_for_lease:
-                    fetch.waits_for_lease = True
+                if not has_waited:
+                    has_waited = True
                     self._count(stats.CACHE_LEASE_WAITS)
                 await self._sleep(fetch, next(lease_pauses))
                 continue

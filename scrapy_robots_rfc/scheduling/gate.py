@@ -1,22 +1,14 @@
 """Decide which origins the scheduler may hand out a request for.
 
 robots.txt is a prerequisite: a request stays in the queue until its file is known and its turn has
-come. An origin with requests in the scheduler is in one of four states:
-
-- READY: the next request may be handed out.
-- IN_LINE: we don't have the file yet, and MAX_FETCHES fetches are already in progress.
-- FETCHING: the file is being fetched, or a retry is scheduled.
-- PACED: the next request is waiting for its interval to pass, or for a response.
-
-The decision is made only in `Gate.wait`. A part that has to wait is parked, either for a number of
-seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin.
+come. The decision is made only in `Gate.wait`. A part that has to wait is parked, either for a
+number of seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin.
 """
 
-import enum
 import heapq
 from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import ParseResult
 from weakref import WeakKeyDictionary
@@ -55,18 +47,8 @@ class Part(Protocol):
     def unpark(self) -> None:
         """Put the part first in its slot."""
 
-
-class State(enum.Enum):
-    """The state of an origin with requests in the scheduler."""
-
-    READY = "ready"
-    IN_LINE = "in line"
-    FETCHING = "fetching"
-    PACED = "paced"
-
-
-# The states in which the requests are waiting for a robots.txt.
-_WITHOUT_FILE = (State.IN_LINE, State.FETCHING)
+    def peek(self) -> Request | None:
+        """Return the next request, or `None` if it cannot be read."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -75,7 +57,6 @@ class QueuedOrigin:
 
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
-    :param state: the state that `Gate.wait` found, or READY after the origin was woken.
     :param parked: the parts that are parked until the origin is woken.
     :param fetched: the policy and the route of the last fetch, if no request has been handed out
         since then. The next request for that route may be handed out with it. Otherwise, if the
@@ -85,7 +66,6 @@ class QueuedOrigin:
 
     origin: Origin | None
     parts: dict[tuple[object, Hashable], Any] = field(default_factory=dict)
-    state: State = State.READY
     parked: list[Part] = field(default_factory=list)
     fetched: tuple[OriginPolicy | None, Hashable] | None = None
     policy: OriginPolicy | None = None
@@ -182,32 +162,17 @@ class Gate:
         service = self._service
         if origin is None or service is None:  # robots.txt doesn't apply
             return 0.0
-        if queued_origin.state is State.IN_LINE:  # `_on_room` will wake it
-            return None
-        try:
-            return self._wait(queued_origin, origin, service, peek)
-        finally:
-            # If no fetch was started, the origin doesn't need the room that was kept for it.
-            if service.pending.reserved:
-                service.pending.pass_on(origin)
-
-    def _wait(
-        self, queued_origin: QueuedOrigin, origin: Origin, service: RobotsService, peek: Peek
-    ) -> float | None:
-        """Decide when a request to which robots.txt applies may be handed out."""
-        if origin in service.pending.fetches:  # `fetch_ended` will wake it
-            queued_origin.state = State.FETCHING
-            return None
+        pending = service.pending
+        if origin in pending.fetches or origin in pending.line:
+            return None  # `fetch_ended` or `_on_room` will wake it
         # A fetch needs the site's turn, too, so this is checked before starting one.
         seconds = self._throttle.due(origin) if self._throttle.sites else 0.0
         if seconds != 0:  # including `None`
-            queued_origin.state = State.PACED
             return seconds
-        queued_origin.state = State.READY
         policy = queued_origin.policy = service.cached(origin)
         if policy is not None and policy.for_all_routes:
             return 0.0
-        has_room = service.pending.has_room(origin)
+        has_room = pending.has_room()
         # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
         if has_room or queued_origin.fetched is not None:
             request = peek()
@@ -221,11 +186,9 @@ class Gate:
             if queued_origin.policy is not None:
                 return 0.0
             if has_room:
-                queued_origin.state = State.FETCHING
                 service.fetch(origin, request)
                 return None
-        queued_origin.state = State.IN_LINE
-        service.pending.wait_in_line(origin)
+        pending.line[origin] = None
         return None
 
     def _policy_for(
@@ -254,15 +217,13 @@ class Gate:
         excess = self._clock() - policy.validity.fresh_until - MAX_STALE
         return excess < 0 or excess < self._throttle.interval(policy.origin)
 
-    def _on_room(self, origin: Origin) -> bool:
-        """Wake an origin because there is room for its fetch. Return False if it needs none."""
+    def _on_room(self, origin: Origin) -> None:
+        """Start a fetch for an origin that was in line, or wake it if it needs none."""
         queued_origin = self.origins.get(origin)
-        # A fetch for the middleware or a spider may have ended while the origin was in line.
-        if queued_origin is None or queued_origin.state is not State.IN_LINE:
-            return False
-        queued_origin.state = State.READY
-        self.wake(origin)
-        return True
+        if queued_origin is None or not queued_origin.parked or is_closing(self._crawler):
+            return
+        if self.wait(queued_origin, queued_origin.parked[0].peek) is not None:
+            self.wake(origin)
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin) -> None:
         """Record the policy that a request leaves the scheduler with, and take its site's turn."""
@@ -297,7 +258,7 @@ class Gate:
         if origin is not None and not queued_origin.parts:
             self.origins.pop(origin, None)
             if self._service is not None:
-                self._service.pending.pass_on(origin)  # it no longer needs room for a fetch
+                self._service.pending.line.pop(origin, None)
 
     # Parking and waking.
 
@@ -314,8 +275,6 @@ class Gate:
         """Unpark an origin's parts, because they may not have to wait any longer."""
         queued_origin = self.origins.get(origin)
         if queued_origin is not None:
-            if queued_origin.state is not State.IN_LINE:  # otherwise, it stays in line for a fetch
-                queued_origin.state = State.READY
             parked, queued_origin.parked = queued_origin.parked, []
             _unpark_all(parked)
             self.forget(queued_origin)
@@ -341,11 +300,9 @@ class Gate:
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
-        self.tick()  # if the crawl is closing, count its requests before they become READY
+        self.tick()  # if the crawl is closing, count its requests while they are waiting
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            # The state may even be IN_LINE, if the fetch was for a request outside the scheduler.
-            queued_origin.state = State.READY
             queued_origin.fetched = fetch.policy, fetch.route
         self.wake(fetch.origin)
 
@@ -367,21 +324,25 @@ class Gate:
         if self.waiting_at_close:
             stats.of(self._crawler).inc_value(stats.UNDECIDED, self.waiting_at_close)
 
-    def without_file(self, most: int | None = None) -> Iterator[tuple[Origin | None, int]]:
+    def without_file(self, most: int | None = None) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for its file, and their number.
 
         :param most: the maximum number of origins to look at.
         """
-        for queued_origin in islice(self.origins.values(), most):
-            if queued_origin.state in _WITHOUT_FILE:
-                yield queued_origin.origin, queued_origin.size
+        if self._service is None:
+            return
+        pending = self._service.pending
+        for origin in islice(chain(pending.fetches, pending.line), most):
+            queued_origin = self.origins.get(origin)
+            if queued_origin is not None:
+                yield origin, queued_origin.size
 
     def paced(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a turn, and their number."""
+        without_file = {origin for origin, _ in self.without_file()}
         for origin in self._throttle.sites:
             queued_origin = self.origins.get(origin)
-            # A paced origin is PACED, or READY for a moment after it is woken.
-            if queued_origin is None or queued_origin.state in _WITHOUT_FILE:
+            if queued_origin is None or origin in without_file:
                 continue
             if queued_origin.size and self._throttle.interval(origin):
                 yield origin, queued_origin.size

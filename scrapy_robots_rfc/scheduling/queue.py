@@ -10,7 +10,6 @@ import gc
 import logging
 from collections import deque
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -60,6 +59,11 @@ class QueuePart:
         """Put the part first in its slot."""
         self.owner.unpark(self)
 
+    def peek(self) -> Request | None:
+        """Return the next request, or `None` if it cannot be read."""
+        self.owner.peeks += 1
+        return self.queue.peek() if isinstance(self.queue, StoredPart) else peek(self.queue)
+
 
 class OriginPriorityQueue:
     """A SCHEDULER_PRIORITY_QUEUE that groups requests by origin.
@@ -93,7 +97,8 @@ class OriginPriorityQueue:
         # The slots with such parts. Of the slots with the fewest pages in progress, the first is
         # used next and then moved to the end.
         self._slots: deque[str] = deque()
-        self._peeks = 0  # the number of peeks in the current call of `pop`, which limits them
+        #: The number of peeks since the last call of `pop` began, which limits them.
+        self.peeks: int = 0
         self._file: RequestFile | None = None
         if key:  # a disk queue
             self._file = request_file(crawler, Path(key))
@@ -172,16 +177,16 @@ class OriginPriorityQueue:
             return None
         if self._gate.timed:
             self._gate.wake_due()
-        self._peeks = 0
+        self.peeks = 0
         for _ in range(MAX_LOOKS):
             if not self._slots:
                 return None
-            if self._peeks >= MAX_PEEKS:
+            if self.peeks >= MAX_PEEKS:
                 break
             part = self._ready[self._next_slot()][0]
             seconds: float | None = 0.0  # an empty part is removed below, so it must not be parked
             if part.size:
-                seconds = self._gate.wait(part.queued_origin, partial(self._peek, part))
+                seconds = self._gate.wait(part.queued_origin, part.peek)
             if seconds != 0:  # including `None`
                 self._park(part, seconds)
             else:
@@ -209,11 +214,6 @@ class OriginPriorityQueue:
                 fewest = pages
         return best
 
-    def _peek(self, part: QueuePart) -> Request | None:
-        """Return the next request in a part, or `None` if it cannot be read."""
-        self._peeks += 1
-        return part.queue.peek() if isinstance(part.queue, StoredPart) else peek(part.queue)
-
     def _take(self, part: QueuePart) -> Request | None:
         """Hand out a part's next request, or return `None` if another part has to be tried.
 
@@ -228,7 +228,7 @@ class OriginPriorityQueue:
                 return None
             part.size -= 1
             self.size -= 1
-            self._peeks += request is None  # it was lost, which took as long as a peek
+            self.peeks += request is None  # it was lost, which took as long as a peek
         self._move_back_or_remove(part)
         if request is not None:
             self._gate.hand_out(request, part.queued_origin)

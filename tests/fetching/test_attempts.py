@@ -53,11 +53,13 @@ class Desk:
         self.fetches.on_end = self.ended.append
         self.fetches.on_room = self.on_room
 
-    def on_room(self, site: Origin) -> bool:
+    def on_room(self, site: Origin) -> None:
         """Start a fetch, unless the host says that it needs none."""
-        if not site.host.startswith(("gone", "known")):
+        if not site.host.startswith("known"):
             self.begin(site.host)
-        return not site.host.startswith("gone")
+
+    def wait_in_line(self, host: str) -> None:
+        self.fetches.line[origin(host)] = None
 
     def failed(self, _: PendingFetch, error: Exception) -> OriginPolicy:
         return policy(f"failed: {type(error).__name__}")
@@ -126,7 +128,7 @@ async def test_end_of_the_crawl() -> None:
     fetches = [desk.begin(str(number)) for number in range(MAX)]
     await turns()
     fetches.append(desk.begin("not started"))
-    desk.fetches.wait_in_line(origin("next"))
+    desk.wait_in_line("next")
     desk.close()
     assert await causes(*fetches) == [None] * 3 * (MAX + 1)
     assert desk.ended == fetches
@@ -173,23 +175,23 @@ async def test_line(clock: Clock) -> None:
     for host in hosts:
         desk.begin(host)
     await turns()
-    assert not desk.fetches.has_room(origin("b"))
+    assert not desk.fetches.has_room()
     passes(desk, clock, CUT_AFTER)
     await turns()
     assert desk.asked == hosts  # no other origin waits for room
-    desk.fetches.wait_in_line(origin("b"))
+    desk.wait_in_line("b")
     passes(desk, clock, TICK)
     await turns()
     assert desk.asked == [*hosts, "b"]
     cut = next(host for host in hosts if desk.answers[host].called)
-    desk.fetches.wait_in_line(origin("c"))
+    desk.wait_in_line("c")
     desk.answers["b"].callback("value")
     await turns()
     assert desk.asked == [*hosts, "b", "c"]
     desk.answers["c"].callback("value")
     await turns()
     assert desk.asked == [*hosts, "b", "c", cut]
-    desk.fetches.wait_in_line(origin("other"))
+    desk.wait_in_line("other")
     passes(desk, clock, TIMEOUT - TICK)
     assert not desk.fetches.fetches[origin(cut)].interruption
     desk.close()
@@ -204,44 +206,12 @@ async def test_no_wake_up_is_lost() -> None:
         desk.begin(str(number))
     await turns()
     for number in range(2000):
-        desk.fetches.wait_in_line(origin(f"gone{number}"))
-    for number in range(2000):
-        desk.fetches.wait_in_line(origin(f"known{number}"))
-    desk.fetches.wait_in_line(origin("last"))
+        desk.wait_in_line(f"known{number}")
+    desk.wait_in_line("last")
     desk.answers["0"].callback("value")
-    await turns()
-    for number in range(2000):  # in a crawl, the queue finds out that they need no fetch
-        assert desk.asked[-1] != "last"
-        desk.fetches.pass_on(origin(f"known{number}"))
     await turns()
     assert desk.asked[-1] == "last"
     desk.close()
-
-
-@under_the_reactor
-async def test_reserved_rooms_stop_no_fetch() -> None:
-    """A fetch that was cut short goes on, even if all rooms are kept for origins in line.
-
-    The queue can't use these rooms while the requests that wait for this fetch fill the downloader.
-    """
-    desk = Desk()
-    for number in range(MAX):
-        desk.begin(str(number))
-    await turns()
-    for number in range(2 * MAX):
-        desk.fetches.wait_in_line(origin(f"known{number}"))
-    answers: dict[str, Deferred[Any]] = {**desk.answers}
-    for number in range(MAX):
-        answers[str(number)].callback(CUT_SHORT if number == 0 else "value")
-    await turns()
-    fetch = desk.fetches.fetches[origin("0")]
-    waiting = deferred_from_coro(fetch.result())
-    desk.fetches.tick()
-    await turns()
-    assert desk.asked[-1] == "0"
-    assert len(desk.asked) == MAX + 1
-    desk.close()
-    assert await maybe_deferred_to_future(waiting) is None
 
 
 @pytest.mark.parametrize(("concurrent_requests", "expected"), [(0, 256), (1, 16), (4, 64)])

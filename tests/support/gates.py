@@ -131,5 +131,6 @@ def add_gate(
     if downloader is None:
         downloader = SimpleNamespace(slots={}, active=set())
     downloader.middleware = SimpleNamespace(middlewares=[keeper])
-    crawler.engine = cast("Any", SimpleNamespace(downloader=downloader, _slot=None))
+    slot = SimpleNamespace(closing=None, nextcall=None)
+    crawler.engine = cast("Any", SimpleNamespace(downloader=downloader, _slot=slot))
     return gate
