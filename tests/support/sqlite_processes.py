@@ -1,4 +1,4 @@
-"""Let processes share one SQLite file, or kill them, and print the results as JSON.
+"""Let processes share one SQLite file and kill them, and print what they put as JSON.
 
 This is a program, because it forks, and a process with threads must not fork.
 """
@@ -9,22 +9,16 @@ import json
 import os
 import random
 import signal
-import sqlite3
 import sys
 import traceback
-from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from tests.support.sqlite_files import opened
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
-
-SECONDS = 10_000.0
-KEYS = 40
+PROCESSES = 8
+#: How many processes start together, and are killed. The first ones create the file.
+ROUNDS = [PROCESSES, *[1] * 30]
 
 
 def value_of(key: str, number: int) -> bytes:
@@ -32,116 +26,62 @@ def value_of(key: str, number: int) -> bytes:
     return f"{key} {number} ".encode() * (1 + number % 300)
 
 
-def is_whole(key: str, value: bytes) -> bool:
-    """Return whether a value was put with this key."""
-    return value == value_of(key, int(value.split(b" ", 2)[1]))
+def number_of(key: str, value: bytes) -> int:
+    """Return the number of a value, which must be complete and of this key."""
+    number = int(value.split(b" ", 2)[1])
+    assert value == value_of(key, number)
+    return number
 
 
-def forked(work: Callable[[], None]) -> int:
-    """Call a function in a child process, and return its process id.
+def write(path: Path, process: int, start: int, pipe: int) -> None:
+    """Put values endlessly, write each key and number into a pipe, and read other values."""
+    store = opened(path)
+    for number in count(start):
+        key = f"https://{process}-{number % 5}.example"
+        store.put(key, value_of(key, number), 10_000.0)
+        os.write(pipe, f"{key} {number}\n".encode())
+        other = f"https://{number % PROCESSES}-{number % 5}.example"
+        value = store.get(other)
+        if value is not None:
+            number_of(other, value)
 
-    The exit code is 0 if the function raises nothing.
-    """
-    process = os.fork()
-    if process:
-        return process
+
+def started(path: Path, process: int, start: int, begin: tuple[int, int]) -> tuple[int, int]:
+    """Start a process that writes when a pipe is closed; return its ID and its output."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
     try:
-        work()
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 - the child ends here
+        os.close(begin[1])
+        os.read(begin[0], 1)
+        write(path, process, start, writing)
+    finally:
         traceback.print_exc()
         os._exit(1)
 
 
-def writer(path: Path, seed: int, pipe: int) -> None:
-    """Put values endlessly, and write each key and number into a pipe."""
-    store = opened(path)
-    number = seed * 1_000_000
-    while True:
-        number += 1
-        key = f"https://{number % KEYS}.example"
-        store.put(key, value_of(key, number), SECONDS)
-        os.write(pipe, f"{key} {number}\n".encode())
-
-
-def killed_once(path: Path, seed: int, store: SqliteStore) -> tuple[int, list[str]]:
-    """Kill a writer; return how many values it had put, and what is wrong with them."""
-    reading, writing = os.pipe()
-    process = forked(lambda: writer(path, seed, writing))
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        # Every fourth writer is killed at its start, the others after a random number of values.
-        read = [
-            pipe.readline() for _ in range(random.Random(seed).randint(1, 40) if seed % 4 else 0)
-        ]
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        lines = [line.decode().split() for line in (*read, *pipe)]
-    put = {key: int(number) for key, number in lines}
-    return len(lines), [*_wrong(put, store), *_wrong(put, opened(path))]
-
-
-def _wrong(put: dict[str, int], store: SqliteStore) -> list[str]:
-    errors = []
-    for key, number in put.items():
-        value = store.get(key)
-        # A later value may be there, which the writer could not report.
-        if value is None or not is_whole(key, value) or int(value.split(b" ", 2)[1]) < number:
-            errors.append(f"{key}: put {number}, found {value and value[:40]!r}")
-    return errors
-
-
-def integrity(path: Path) -> str:
-    """Return what SQLite says about a file: `ok`, or its errors."""
-    with sqlite3.connect(path) as connection:
-        result: str = connection.execute("PRAGMA integrity_check").fetchone()[0]
-        return result
-
-
-def kill(path: Path, times: int) -> dict[str, Any]:
-    """Kill writers, one after another, while a reader has the file open."""
-    store = opened(path)
-    counts, wrong = [], []
-    for seed in range(1, times + 1):
-        count, errors = killed_once(path, seed, store)
-        counts.append(count)
-        wrong += errors
-    store.close()
-    return {"with_values": sum(map(bool, counts)), "wrong": wrong, "integrity": integrity(path)}
-
-
-def share(path: Path, processes: int, calls: int) -> dict[str, Any]:
-    """Let processes create, write and read one file at once."""
-    reading, writing = os.pipe()
-
-    def work(seed: int) -> None:
-        os.close(writing)
-        os.read(reading, 1)  # returns at the end of the pipe, when all children exist
-        store = opened(path)
-        for number in range(calls):
-            key = f"https://{number % KEYS}.example"
-            store.put(key, value_of(key, seed * 1000 + number), SECONDS)
-            other = f"https://{(number * 7) % KEYS}.example"
-            value = store.get(other)
-            assert value is None or is_whole(other, value), other
-        store.close()
-
-    children = [forked(partial(work, seed)) for seed in range(processes)]
-    os.close(reading)
-    os.close(writing)
-    failed = sum(os.waitpid(child, 0)[1] != 0 for child in children)
-    keys = len(list(opened(path).keys()))
-    return {"failed": failed, "keys": keys, "integrity": integrity(path)}
-
-
-def main() -> None:
-    """Run the tasks of the command line: a JSON list of names, paths and numbers."""
-    programs: dict[str, Callable[..., dict[str, Any]]] = {"kill": kill, "share": share}
-    results = [
-        programs[name](Path(path), *numbers) for name, path, *numbers in json.loads(sys.argv[1])
-    ]
-    sys.stdout.write(json.dumps(results))
+def main(path: Path) -> None:
+    """Start processes together, kill each after some values, and do that several times."""
+    put: dict[str, int] = {}
+    numbers = random.Random(1)
+    for number, processes in enumerate(ROUNDS):
+        begin, start = os.pipe(), number * 1_000_000
+        children = [started(path, process, start, begin) for process in range(processes)]
+        for end in begin:
+            os.close(end)
+        for child, output in children:
+            with os.fdopen(output, "rb") as pipe:
+                # Some are killed at their start.
+                lines = [pipe.readline() for _ in range(numbers.randrange(-8, 30))]
+                os.kill(child, signal.SIGKILL)
+                assert os.waitpid(child, 0)[1] == signal.SIGKILL
+                for line in (*lines, *pipe):
+                    key, last = line.decode().split()
+                    put[key] = int(last)
+    json.dump(put, sys.stdout)
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

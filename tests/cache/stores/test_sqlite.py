@@ -35,28 +35,38 @@ from tests.support.sqlite_files import (
     opened,
     read_only,
 )
+from tests.support.sqlite_processes import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
 
-def test_processes_that_share_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_processes_that_share_a_file(path: Path, is_damaged: bool) -> None:
     """Eight processes create, write and read one file at once without errors; if they find a
-    damaged file, it is renamed, and they share a new one. After a writer is killed at a random
-    moment, every value is there and complete.
+    damaged file, it is renamed, and they share a new one. After each was killed at a random moment,
+    every value is there and complete.
     """
-    new, damaged_one, killed = (tmp_path / name for name in ("new", "damaged", "killed"))
-    content = damaged(damaged_one)
-    tasks = [["share", new, 8, 50], ["share", damaged_one, 8, 50], ["kill", killed, 40]]
-    # One program for all of them, because it starts slowly.
-    done = python("-m", "tests.support.sqlite_processes", json.dumps(tasks, default=str))
+    content = damaged(path) if is_damaged else None
+    done = python("-m", "tests.support.sqlite_processes", str(path))
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    *shared, written = json.loads(done.stdout)
-    assert shared == [{"failed": 0, "keys": 40, "integrity": "ok"}] * 2
-    assert damaged_one.with_name("damaged.damaged").read_bytes() == content
-    assert written["with_values"] > 20
-    assert (written["wrong"], written["integrity"]) == ([], "ok")
+    put: dict[str, int] = json.loads(done.stdout)
+    assert len(put) > 10
+    store = opened(path)
+    for key, number in put.items():
+        # There may be a later value, which the process could not report.
+        assert number_of(key, store.get(key) or b"") >= number
+    store.close()
+    assert is_sound(path)
+    if content is not None:
+        assert path.with_name("robots.sqlite.damaged").read_bytes() == content
+
+
+def is_sound(path: Path) -> bool:
+    """Return whether SQLite finds no error in a file."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return bool(connection.execute("PRAGMA integrity_check").fetchone() == ("ok",))
 
 
 def test_another_process_was_faster(path: Path) -> None:
@@ -303,8 +313,7 @@ def test_a_file_that_is_deleted_below_another_process(store: SqliteStore, path: 
         other.stdin.close()
         assert other.wait() == 0
     store.put(OTHER, b"two", LONG)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert is_sound(path)
 
 
 def test_a_folder_that_is_deleted(store: SqliteStore, path: Path) -> None:
