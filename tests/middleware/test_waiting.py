@@ -10,11 +10,10 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from tests.support.crawling import Pages, close_when, crawl, plugged, records
+from tests.support.crawling import close_when, crawl, plugged, records
 from tests.support.site import Reply, robots
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from scrapy.crawler import Crawler
@@ -24,28 +23,6 @@ if TYPE_CHECKING:
 
 
 DROPPED = "had not been sent yet. The queue is dropped, because JOBDIR is not set"
-KEPT = (
-    "had not been sent yet. Requests in JOBDIR will be checked when the crawl resumes; others are"
-    " dropped"
-)
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_resumed_crawl_has_what_waits(site: Site, other: Site, tmp_path: Path) -> None:
-    """With JOBDIR, waiting requests delay no other site, and a resumed crawl has them."""
-    gate = threading.Event()
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
-    urls = [site.url(f"/{number}") for number in range(30)]
-
-    settings = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 4, "LOG_LEVEL": "INFO"}
-    pages = [*urls[:28], other.url("/1"), *urls[28:], other.url("/2")]
-    closed = await crawl(pages, settings, prepare=close_when(lambda _: len(other.pages) == 2))
-    assert (closed.stat("undecided"), closed.stat("forbidden"), site.pages) == (30, 0, [])
-    gate.set()
-    resumed = await crawl([], settings)
-    assert resumed.outcomes == dict.fromkeys(urls, 200)
-    assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
 
 
 class Moving:
@@ -98,36 +75,6 @@ async def test_file_that_expires_after_a_request_left_the_queue(
     Delaying.clock, Delaying.seconds = clock, 86_400 + seconds
     result = await crawl([site.url("/a")], plugged(Delaying, 50))
     assert [*result.verdicts(), site.fetches] == expected
-
-
-class Lambdas(Pages):
-    """Requests every other page with a callback that cannot be written to disk."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        for number, request in enumerate(self.requests):
-            callback: Any = self.parse if number % 2 else lambda _: None
-            yield request.replace(callback=callback)
-
-
-@ensureDeferred
-async def test_what_cannot_be_written_to_disk(
-    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Waiting requests that cannot be written to JOBDIR are counted, too."""
-    gate = threading.Event()
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /x\n", gate=gate)
-    urls = [site.url(f"/{number}") for number in range(5)]
-
-    def all_wait(crawler: Crawler) -> object:
-        return site.fetches and crawler.stats.get_value("scheduler/enqueued", 0) >= 5
-
-    settings = {"JOBDIR": str(tmp_path)}
-    closed = await crawl(urls, settings, spider=Lambdas, prepare=close_when(all_wait))
-    assert closed.stat("undecided") == 5
-    assert f"When the spider closed, 5 requests {KEPT}" in records(caplog, logging.INFO)
-    gate.set()
-    resumed = await crawl([], settings, spider=Lambdas)
-    assert resumed.outcomes == dict.fromkeys(urls[1::2], 200)
 
 
 @pytest.mark.reactor

@@ -85,8 +85,8 @@ class Unpicklable:
 async def test_values_that_cannot_be_stored(
     site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Requests that cannot be stored stay in memory, and are sent. If the spider closes first, the
-    log says how many were lost.
+    """Requests that cannot be stored stay in memory, and are sent. If the spider closes first, they
+    count as undecided, like those that are stored, and the log says how many were lost.
     """
     values: list[Any] = [lambda: None, Unpicklable(), site, 1]
     requests = [
@@ -100,7 +100,12 @@ async def test_values_that_cannot_be_stored(
     assert not records(caplog, logging.ERROR)
     site.replies["/robots.txt"] = HANG
     stop = close_when(lambda crawler: crawler.stats.get_value("scheduler/enqueued") == 4)
-    await crawl(requests, {"JOBDIR": str(tmp_path / "2")}, prepare=stop)
+    closed = await crawl(requests, {"JOBDIR": str(tmp_path / "2")}, prepare=stop)
+    assert closed.stat("undecided") == 4
+    assert (
+        "When the spider closed, 4 requests had not been sent yet. Requests in JOBDIR will be"
+        " checked when the crawl resumes; others are dropped"
+    ) in records(caplog, logging.INFO)
     assert records(caplog, logging.ERROR) == [
         "Lost requests that could not be written to JOBDIR: 3"
     ]
