@@ -17,6 +17,8 @@ from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
+HTTPX = ("httpx", "httpx2")
+
 
 def foreign(package: str, name: str, base: type[Exception] = Exception) -> type[Exception]:
     """Make an exception class of a package that need not be installed."""
@@ -52,8 +54,10 @@ def caused(error: Exception, cause: BaseException) -> Exception:
             foreign("aiohttp", "ClientError")("http://user:secret@a.example/ \x1b[31m"),
             "ClientError: http://a.example/ \\x1b[31m",
         ),
-        (foreign("httpx", "TransportError")("x" * 1000), f"TransportError: {'x' * 97}..."),
-        (foreign("httpx2", "TransportError")("x" * 1000), f"TransportError: {'x' * 97}..."),
+        *(
+            (foreign(name, "TransportError")("x" * 1000), f"TransportError: {'x' * 97}...")
+            for name in HTTPX
+        ),
         (DecodingError("unknown content coding"), "unknown content coding"),
         *((error("too late"), "no answer in 30 s") for error in LATE),
         (
@@ -76,21 +80,13 @@ def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
             foreign("scrapy.core", "TunnelError")("with proxy a:502 [{'status': 407}]"),
             "407 to CONNECT",
         ),
-        (
-            foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("503 Busy"),
-            "503 to CONNECT",
-        ),
-        (
-            foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("503 Busy"),
-            "503 to CONNECT",
-        ),
-        (
-            foreign("httpx", "ProxyError", foreign("httpx", "TransportError"))("No"),
-            "no answer to CONNECT: No",
-        ),
-        (
-            foreign("httpx2", "ProxyError", foreign("httpx2", "TransportError"))("No"),
-            "no answer to CONNECT: No",
+        *(
+            (foreign(name, "ProxyError", foreign(name, "TransportError"))(text), cause)
+            for name in HTTPX
+            for text, cause in (
+                ("503 Busy", "503 to CONNECT"),
+                ("No", "no answer to CONNECT: No"),
+            )
         ),
     ],
 )
