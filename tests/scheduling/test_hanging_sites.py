@@ -1,33 +1,15 @@
-"""A fast site beside sites that hang."""
+"""A fast site beside a site whose pages are slow."""
 
 from __future__ import annotations
 
-import socket
 import threading
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from tests.support.crawling import close_when, crawl
+from tests.support.crawling import crawl
 from tests.support.site import Asked, Reply, Site
-from tests.support.timed_site import urls
-
-
-@pytest.mark.parametrize("places", [16, 4])
-@ensureDeferred
-async def test_fifty_sites_that_hang(site: Site, places: int) -> None:
-    """Fifty hanging robots.txt files hardly slow down a fast site."""
-    site.late = {f"/{number}": 0.02 for number in range(100)}
-    places_of = {"CONCURRENT_REQUESTS": places, "CONCURRENT_REQUESTS_PER_DOMAIN": places}
-    all_fetched = close_when(lambda _: len(site.pages) == 100)
-    with socket.create_server(("0.0.0.0", 0), backlog=200) as silent:
-        port = silent.getsockname()[1]
-        hanging = [f"http://127.3.0.{1 + number}:{port}/" for number in range(50)]
-        settings = {**places_of, "ROBOTS_TIMEOUT": 60}
-        result = await crawl([*hanging, *urls(site, 100)], settings, prepare=all_fetched)
-    # It takes about half a second with four requests at a time, except on a busy machine.
-    assert result.stats["elapsed_time_seconds"] < 10
 
 
 @pytest.mark.reactor

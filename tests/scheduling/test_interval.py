@@ -171,29 +171,6 @@ async def test_waiting_requests_are_nowhere_in_the_downloader(paced: Site, other
     assert max(between) > 2
 
 
-@pytest.mark.reactor
-@ensureDeferred
-async def test_hanging_robots_txt_in_the_slot(paced: Site, other: Site) -> None:
-    """A hanging robots.txt delays only its own origin; a paced site in the same slot continues."""
-    gate = threading.Event()
-    other.replies["/robots.txt"] = robots("", gate=gate)
-
-    class Opens(Pages):
-        def parse(self, response: Any, **_: Any) -> Any:
-            super().parse(response)
-            if len(self.outcomes) == 1:
-                yield Request(other.url("/late"), self.parse, errback=self.failed)
-            if len(self.outcomes) < PAGES:
-                yield Request(paced.url(f"/{len(self.outcomes)}"), self.parse, errback=self.failed)
-            elif len(self.outcomes) == PAGES:
-                gate.set()
-
-    result = await crawl([paced.url("/0")], spider=Opens)
-    assert list(result.outcomes.values()) == [200] * (PAGES + 1)
-    assert list(result.outcomes)[-1] == other.url("/late")
-    assert min(gaps(paced)) >= DELAY
-
-
 @ensureDeferred
 async def test_slot_of_robots_txt(paced: Site) -> None:
     """A robots.txt request takes the slot of its host, not the slot of the page."""
