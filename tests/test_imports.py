@@ -29,8 +29,6 @@ STEPS = {
     "core": "import scrapy_robots_rfc.core.robotstxt",
     "names": "from scrapy_robots_rfc import Decision, Reason, RobotsTxt, Rule, RuleKind",
     "parser": "import scrapy_robots_rfc\nscrapy_robots_rfc.RfcRobotParser",
-    "crawl": "scrapy_robots_rfc.RfcRobotsTxtMiddleware\n"
-    "from scrapy.settings import Settings\nscrapy_robots_rfc.Addon().update_settings(Settings())",
 }
 
 
@@ -80,34 +78,6 @@ def test_parser(loaded: dict[str, set[str]]) -> None:
     assert below(modules, "scrapy_robots_rfc.parser")
     assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in _NOT_FOR_A_PARSER)) == set()
     assert below(modules, "sqlite3", "redis") == set()
-
-
-def test_crawl(
-    loaded: dict[str, set[str]],
-) -> None:
-    """A crawl loads stores, reports and page rules only if a setting needs them."""
-    modules = loaded["crawl"]
-    page_rules = ("usage.rules", "usage.page_rules")
-    optional = (
-        "core.gemini",
-        "core.explanation",
-        "core.lint",
-        "core.lint_codes",
-        "core.lint_findings",
-        "core.lint_groups",
-        "core.lint_suggestions",
-        "core.near_misses",
-        "core.response",
-        "core.uses",
-        "reporting.report",
-        "reporting.archive",
-        "cache.stores.sqlite",
-        "cache.stores.redis",
-        "commands",
-        *page_rules,
-    )
-    assert below(modules, *(f"scrapy_robots_rfc.{name}" for name in optional)) == set()
-    assert below(modules, "redis") == set()  # Scrapy's own queues load SQLite
 
 
 @pytest.mark.parametrize("name", scrapy_robots_rfc.__all__)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
-from scrapy.core.downloader import Downloader
-from scrapy.exceptions import ScrapyDeprecationWarning
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 from scrapy_robots_rfc import _scrapy
-from scrapy_robots_rfc.fetching.pending import TICK
 from tests.support.crawling import crawl, records, short
 from tests.support.ftp_site import ftp_site
-from tests.support.site import PAGE, Asked, Reply, Site, robots
-from tests.support.timed_site import DELAY, gaps
+from tests.support.site import PAGE, Asked, Reply, Site
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -181,74 +175,3 @@ async def test_a_crawl_without_a_name(
         if getattr(found, "spider", result.spider) is result.spider
     ]
     assert records(caplog) == [warning_of(key)]
-
-
-class Scope:
-    """A downloader slot of another class: some names are missing, and none can be set."""
-
-    __slots__ = ("_slot",)
-    missing: tuple[str, ...] = ()
-
-    def __init__(self, slot: Any) -> None:
-        object.__setattr__(self, "_slot", slot)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self.missing:
-            raise AttributeError(name)
-        return getattr(self._slot, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(name)
-
-
-class Scopes:
-    """The slots of a downloader, as objects of the other class."""
-
-    def __init__(self, slots: dict[str, Any]) -> None:
-        self._slots = slots
-
-    def get(self, key: str) -> Scope | None:
-        """Return a slot."""
-        slot = self._slots.get(key)
-        return None if slot is None else Scope(slot)
-
-    def values(self) -> list[Scope]:
-        """Return all slots."""
-        return [Scope(slot) for slot in self._slots.values()]
-
-
-class Throttled(Downloader):
-    """A downloader whose slots are deprecated, and of another class."""
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        caller = sys._getframe(1).f_globals["__name__"]
-        if name != "slots" or not caller.startswith("scrapy_robots_rfc"):
-            return found
-        warnings.warn("slots are deprecated", ScrapyDeprecationWarning, stacklevel=2)
-        return Scopes(found)
-
-
-@pytest.mark.filterwarnings("ignore:slots are deprecated")
-@pytest.mark.parametrize("missing", [("queue",), ("active", "delay", "queue")])
-@ensureDeferred
-async def test_slots_of_another_class(
-    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If another class has replaced the slots, verdicts and Crawl-delay hold, and each lost name
-    has one warning.
-    """
-    monkeypatch.setattr(Scope, "missing", missing)
-    rules = robots(f"User-agent: *\nCrawl-delay: {DELAY}\nDisallow: /x\n")
-    late = {"/robots.txt": 2 * TICK, "/c": 3 * TICK}
-    with Site({"/robots.txt": rules}, late=late) as site:
-        pages = [site.url(path) for path in ("/a", "/b", "/x")]
-        exempt = Request(site.url("/c"), meta=EXEMPT)
-        result = await crawl([exempt, *pages], {"DOWNLOADER": Throttled})
-    assert [short(result.outcomes[page]) for page in pages] == [200, 200, "rule"]
-    site.arrivals = [arrival for arrival in site.arrivals if arrival[1] != "/c"]
-    assert min(gaps(site)) >= DELAY
-    lines = [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
-    assert sorted(line.getMessage() for line in lines) == sorted(
-        warning_of(f"Slot.{name}") for name in missing
-    )

@@ -12,7 +12,6 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Spider
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
-from scrapy.robotstxt import RobotParser
 from scrapy.settings import default_settings
 from scrapy.utils.test import get_crawler
 
@@ -27,20 +26,6 @@ SITE = "https://www.site.local"
 def parser_of(body: bytes) -> RfcRobotParser:
     """Return a parser without a crawler."""
     return RfcRobotParser.from_crawler(None, body)
-
-
-def test_it_is_a_robot_parser() -> None:
-    """The class implements Scrapy's interface."""
-    assert issubclass(RfcRobotParser, RobotParser)
-    assert not RfcRobotParser.__abstractmethods__
-
-
-def test_made_with_a_crawler() -> None:
-    """A parser is the same with and without a crawler."""
-    crawler = get_crawler(Spider)
-    parser = RfcRobotParser.from_crawler(crawler, b"User-agent: *\nDisallow: /x\n")
-    assert not parser.allowed(f"{SITE}/x", "*")
-    assert parser.allowed(f"{SITE}/y", "*")
 
 
 def test_crawler_s_limit() -> None:
