@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,10 +13,10 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.pending import TICK
 from scrapy_robots_rfc.signals import robots_fetched
 from scrapy_robots_rfc.stats import Counter
-from tests.support.crawling import Pages, close_when, crawl, listening, plugged
+from tests.support.crawling import Pages, close_when, crawl, listening
 from tests.support.running import in_every_runtime
 from tests.support.service_crawls import run
-from tests.support.site import HANG, PAGE, Site, redirect, robots
+from tests.support.site import HANG, Site, robots
 from tests.support.timed_site import urls
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_robots_rfc import RobotsService
-    from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 
 
 @in_every_runtime
@@ -86,51 +83,6 @@ async def test_failed_maintenance(
     assert result.stats["elapsed_time_seconds"] < 5
     failures = [record for record in caplog.records if "maintenance failed" in record.getMessage()]
     assert len(failures) == 1
-
-
-class Watch:
-    """Sets an event when it sees the request for the new place of a robots.txt."""
-
-    event = threading.Event()
-
-    def process_request(self, request: Request) -> None:
-        if request.url.endswith("/moved.txt"):
-            self.event.set()
-
-
-@in_every_runtime
-async def test_closing_while_robots_txt_waits_for_its_turn(site: Site, other: Site) -> None:
-    """If the spider closes while a robots.txt waits for its turn, that is not a failure."""
-    paced, answers = threading.Event(), threading.Event()
-    Watch.event.clear()
-
-    quick = robots("User-agent: *\nCrawl-delay: 0.01\n")
-    third = Site({"/robots.txt": quick, "/slow": replace(PAGE, gate=answers)})
-
-    def is_waiting(_: Crawler) -> bool:
-        if not Watch.event.is_set() or not third.pages:
-            return False
-        # After the spider began to close, an answer of a paced site wakes requests that wait.
-        call_later(TICK / 5, answers.set)
-        return True
-
-    def prepare(crawler: Crawler) -> None:
-        def note(policy: OriginPolicy) -> None:
-            if str(policy.origin) == site.url(""):
-                paced.set()
-
-        listening(note, robots_fetched)(crawler)
-        close_when(is_waiting)(crawler)
-
-    site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 30\n")
-    other.replies["/robots.txt"] = replace(redirect(site.url("/moved.txt")), gate=paced)
-    with third:
-        # In another downloader slot than the paced site.
-        slow, waiting = third.url("/slow", "localhost"), other.url("/x", "localhost")
-        pages = [slow, site.url("/0"), waiting]
-        result = await crawl(pages, plugged(Watch, 50), prepare=prepare)
-        assert result.outcomes == {slow: 200}
-    assert result.stat("result/unreachable") == 0
 
 
 class Inline(Pages):

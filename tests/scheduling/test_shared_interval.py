@@ -110,7 +110,9 @@ async def test_store_without_turns(paced: Site, caplog: pytest.LogCaptureFixture
 async def test_closing_while_a_robots_txt_waits_for_its_turn(
     paced: Site, store: OneStore, tmp_path: Path
 ) -> None:
-    """Pages stay in JOBDIR if their robots.txt waits for the turn of another worker."""
+    """Pages stay in JOBDIR if their robots.txt waits for the turn of another worker, which is not a
+    failure.
+    """
     settings = {**ONE_STORE, "ROBOTS_CACHE_MAX_AGE": 0.01}
     await crawl([paced.url("/first")], settings)
     key = paced.url("").rstrip("/")
@@ -127,6 +129,7 @@ async def test_closing_while_a_robots_txt_waits_for_its_turn(
     # Each is counted once at most; one that never left the scheduler's queue may be counted as any
     # that is queued.
     assert 2 <= result.stat("undecided") <= 3
+    assert result.stat("result/unreachable") == 0
     assert paced.targets == ["/robots.txt", "/first"]
     store.forget_turns()
     assert fetched(await crawl([], in_jobdir)) == 3
