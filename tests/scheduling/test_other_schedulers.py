@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
-class Outlives(Own):
-    """A scheduler whose requests survive the crawl, as in Redis."""
-
-    left: ClassVar[list[Request]] = []
-    known: ClassVar[set[str]] = set()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.queue, self.seen = self.left, self.known
-
-
 class Serializing(Own):
     """A scheduler that stores requests as dicts, as with Redis, which survive the crawl."""
 
@@ -130,11 +119,13 @@ async def test_slow_site(site: Site, other: Site, around: dict[str, Any], is_pac
 async def test_stopped(
     site: Site, why: str, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the crawl stops, waiting requests go back to the third-party scheduler."""
+    """When the crawl stops, waiting requests go back to the third-party scheduler, as they were: a
+    resumed crawl has them with their `dont_filter`.
+    """
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 50\n", gate=gate)
-    Outlives.left.clear()
-    Outlives.known.clear()
+    Serializing.stored.clear()
+    Serializing.known.clear()
     if why == "turn":
         gate.set()
     looks = iter(range(10_000))
@@ -142,40 +133,25 @@ async def test_stopped(
     def waited(crawler: Crawler) -> bool:
         return bool(site.targets) and next(looks) * 0.02 >= seconds
 
-    settings = {"SCHEDULER": scheduler_around(Outlives)}
+    settings = {"SCHEDULER": scheduler_around(Serializing)}
     result = await crawl(urls(site, 30), settings, spider=Filtered, prepare=close_when(waited))
     gate.set()
     assert result.outcomes == {}
-    assert sorted(request.url for request in Outlives.left) == sorted(urls(site, 30))
+    assert sorted(stored["url"] for stored in Serializing.stored) == sorted(urls(site, 30))
     assert [text for text in records(caplog) if "waited" not in text] == []
     site.replies["/robots.txt"] = robots("")
-    resumed = await crawl([], settings, spider=Filtered)
-    assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
-    assert resumed.stat("allowed") == 30
-
-
-@ensureDeferred
-async def test_resumed_requests_are_filtered_as_before(site: Site) -> None:
-    """A request that went back to a scheduler that serialises it keeps its `dont_filter`."""
-    gate = threading.Event()
-    site.replies["/robots.txt"] = robots("", gate=gate)
-    Serializing.stored.clear()
-    Serializing.known.clear()
-    settings = {"SCHEDULER": scheduler_around(Serializing)}
-    stop = close_when(lambda _: site.targets)
-    await crawl(urls(site, 3), settings, spider=Filtered, prepare=stop)
-    gate.set()
-    assert len(Serializing.stored) == 3
-    sent: list[tuple[bool, dict[str, Any]]] = []
+    pages: list[Request] = []
 
     def note(request: Request) -> None:
-        if "robots.txt" not in request.url:
-            sent.append((request.dont_filter, request.meta))
+        if not request.url.endswith("/robots.txt"):
+            pages.append(request)
 
     reached = listening(note, signals.request_reached_downloader)
-    await crawl([], settings, spider=Filtered, prepare=reached)
-    assert [dont_filter for dont_filter, _ in sent] == [False] * 3
-    assert not any("robots" in key for _, meta in sent for key in meta)
+    resumed = await crawl([], settings, spider=Filtered, prepare=reached)
+    assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
+    assert resumed.stat("allowed") == 30
+    assert not any(request.dont_filter for request in pages)
+    assert not any("robots" in key for request in pages for key in request.meta)
 
 
 @pytest.mark.parametrize("bound", [0, 2])
