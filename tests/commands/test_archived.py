@@ -7,7 +7,6 @@ import gzip
 import os
 import re
 import time
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from pytest_twisted import blockon
 from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import _runtime
+from tests.reporting.test_archive import members
 from tests.support.command_line import run
 from tests.support.crawling import crawl
 from tests.support.documents import block
@@ -40,6 +40,14 @@ def archive(path: Path, url: str, **settings: Any) -> None:
     blockon(Deferred.fromCoroutine(crawl([url], {"ROBOTS_ARCHIVE": str(path), **settings})))
 
 
+def archived(path: Path, text: str, *crawls: dict[str, Any]) -> str:
+    """Crawl a page once with each settings, and return its URL; the site is gone then."""
+    with Site({"/robots.txt": file(text)}) as site:
+        for settings in crawls:
+            archive(path, site.url("/x"), **settings)
+        return site.url("/x")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The first file of an archive."""
@@ -49,9 +57,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def url(path: Path) -> str:
     """A page of a site that is gone, whose robots.txt is in the archive."""
-    with Site({"/robots.txt": file(FILE)}) as site:
-        archive(path, site.url("/x"))
-        return site.url("/x")
+    return archived(path, FILE, {})
 
 
 def check(path: Path, *arguments: str) -> Done:
@@ -78,17 +84,6 @@ def rewrite_metadata(path: Path, before: bytes, after: bytes) -> None:
     assert before in tail
     changed = b"Content-Length: %d" % (int(length) + len(after) - len(before))
     path.write_bytes(head + changed + tail.replace(before, after))
-
-
-def members(path: Path) -> list[int]:
-    """Where each gzip member of a file starts, and where the last one ends."""
-    data, starts = path.read_bytes(), [0]
-    while data:
-        member = zlib.decompressobj(31)
-        member.decompress(data)
-        starts.append(starts[-1] + len(data) - len(member.unused_data))
-        data = member.unused_data
-    return starts
 
 
 # What decides.
@@ -123,15 +118,12 @@ def test_the_agent_of_the_crawl_decides(path: Path) -> None:
 
 def test_another_agent_is_warned_of(path: Path) -> None:
     """The command warns about an agent that is not in the archive."""
-    with Site({"/robots.txt": file(GROUPS)}) as site:
-        archive(path, site.url("/x"), ROBOTSTXT_USER_AGENT=["foobot-news", "foobot"])
-        archive(path, site.url("/x"), ROBOTSTXT_USER_AGENT="otherbot")
-        url = site.url("/x")
+    agents = (["foobot-news", "foobot"], "otherbot")
+    url = archived(path, GROUPS, *({"ROBOTSTXT_USER_AGENT": agent} for agent in agents))
     both = ("--archive", SECOND, url, "--agent")
     assert check(path, *both, "foobot-news,foobot").err == ""
-    assert (
-        "made for foobot-news,foobot and otherbot and not for" in check(path, *both, "barbot").err
-    )
+    crawls = "made for foobot-news,foobot and otherbot and not for"
+    assert crawls in check(path, *both, "barbot").err
     same = check(path, url, "--agent", "FooBot-News,FooBot")
     assert (same.code, same.err) == (1, "")
     assert "  agent      FooBot-News,FooBot (from --agent)" in same.lines
@@ -208,23 +200,20 @@ def test_what_an_archive_lacks_is_undecided(path: Path, url: str) -> None:
     assert known["robots_txt"]["digest"] == sha256(FILE.encode())
 
 
-@pytest.mark.parametrize("status", [503, 429])
-def test_a_page_was_dropped_if_its_file_was_unreachable(path: Path, status: int) -> None:
+def test_a_page_was_dropped_if_its_file_was_unreachable(path: Path) -> None:
     """A page is disallowed if its robots.txt was unreachable in the crawl."""
-    with Site({"/robots.txt": Reply(status)}) as site:
+    with Site({"/robots.txt": Reply(429)}) as site:
         archive(path, site.url("/x"))
-    assert verdicts(path, site.url("/x")) == [("disallowed", f"robots.txt unreachable: {status}")]
+    assert verdicts(path, site.url("/x")) == [("disallowed", "robots.txt unreachable: 429")]
     done = check(path, site.url("/x"))
     assert (done.code, done.err) == (1, "")
-    assert f"unreachable ({status}, archived " in done.out
+    assert "unreachable (429, archived " in done.out
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_a_dry_run_is_named(path: Path, dry_run: bool) -> None:
     """The replay says whether the crawl was a dry run."""
-    with Site({"/robots.txt": file(FILE)}) as site:
-        archive(path, site.url("/x"), ROBOTS_DRY_RUN=dry_run)
-        url = site.url("/x")
+    url = archived(path, FILE, {"ROBOTS_DRY_RUN": dry_run})
     line = "  dry run    the crawl also sent its disallowed requests"
     assert (line in check(path, url).lines) is dry_run
     assert check(path, url, "--json").records[0]["robots_txt"]["dry_run"] is dry_run
@@ -251,10 +240,8 @@ def test_a_file_that_was_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_declared_uses_count(path: Path) -> None:
     """The declared uses of the crawl count, unless `--use` replaces them."""
-    with Site({"/robots.txt": file(USES)}) as site:
-        archive(path, site.url("/x"), ROBOTS_USE=["search"])
-        archive(path, site.url("/x"), ROBOTS_USE=["train-ai", "search"])
-        url = site.url("/x")
+    uses = (["search"], ["train-ai", "search"])
+    url = archived(path, USES, *({"ROBOTS_USE": use} for use in uses))
     second = path.with_name(SECOND)
     refused = [("disallowed", "robots.txt line 2: refuses train-ai (Content-Usage: train-ai=n)")]
     assert verdicts(path, url)[0][0] == "allowed"
@@ -265,9 +252,7 @@ def test_declared_uses_count(path: Path) -> None:
 
 def test_a_crawl_without_declared_uses(path: Path) -> None:
     """A crawl without declared uses is replayed without them, even if ROBOTS_USE is set now."""
-    with Site({"/robots.txt": file(USES)}) as site:
-        archive(path, site.url("/x"))
-        arguments = (site.url("/x"), "-s", "ROBOTS_USE=train-ai")
+    arguments = (archived(path, USES, {}), "-s", "ROBOTS_USE=train-ai")
     assert check(path, *arguments).code == 0
     assert check(path, *arguments, "--use", "train-ai").code == 1
 
@@ -275,9 +260,7 @@ def test_a_crawl_without_declared_uses(path: Path) -> None:
 @pytest.mark.parametrize("damaged", [True, False])
 def test_uses_that_are_unknown(path: Path, damaged: bool) -> None:
     """The settings count if the record with the declared uses is missing or damaged."""
-    with Site({"/robots.txt": file(USES)}) as site:
-        archive(path, site.url("/x"), ROBOTS_USE=["train-ai"])
-        url = site.url("/x")
+    url = archived(path, USES, {"ROBOTS_USE": ["train-ai"]})
     octets, starts = path.read_bytes(), members(path)
     info = unpacked(octets[: starts[1]]).replace(b"software", b"s\0ftware")
     path.write_bytes((gzip.compress(info) if damaged else b"") + octets[starts[1] :])

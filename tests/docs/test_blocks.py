@@ -15,11 +15,12 @@ import textwrap
 import threading
 import zlib
 from ast import literal_eval
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-import scrapy
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.core.engine import ExecutionEngine
@@ -119,46 +120,33 @@ async def test_rules_that_spiders_read(
     proxy.replies["http://example.com/"] = Reply(headers=(("X-Robots-Tag", "noindex, noarchive"),))
     page = imported(plain(block("docs/page_rules.md", "python", "class Articles")), tmp_path)
     items: list[Any] = []
+    crawler = make_crawler(page.Articles)
 
     def scraped(item: Any) -> None:
         items.append(item)
 
-    crawler = make_crawler(page.Articles)
-    crawler.signals.connect(scraped, scrapy.signals.item_scraped)
+    crawler.signals.connect(scraped, signals.item_scraped)
     await crawler.crawl()
-    assert items == [
-        {
-            "url": "http://example.com/",
-            "indexed": False,
-            "rules": {"noarchive": None, "noindex": None},
-        }
-    ]
+    rules = {"noarchive": None, "noindex": None}
+    assert items == [{"url": "http://example.com/", "indexed": False, "rules": rules}]
     assert "http://example.com/ must not be stored: X-Robots-Tag: noindex, noarchive" in caplog.text
-
-
-class Listener:
-    """A component that records a signal."""
-
-    def __init__(self) -> None:
-        self.received: list[tuple[str, str]] = []
-
-    def on_disallowed(self, request: Request, decision: Any) -> None:
-        self.received.append((request.url, str(decision.rule)))
 
 
 @ensureDeferred
 async def test_signal(site: Site) -> None:
     """A handler that is connected as in docs/spiders.md is called for a dropped request."""
     site.replies["/robots.txt"] = FORBID
-    listener = Listener()
+    code = block("docs/spiders.md", "python", "signals.connect")
+    received = []
+
+    def on_disallowed(request: Request, decision: Any) -> None:
+        received.append((request.url, str(decision.rule)))
 
     def connect(crawler: Crawler) -> None:
-        executed(
-            block("docs/spiders.md", "python", "signals.connect"), crawler=crawler, self=listener
-        )
+        executed(code, crawler=crawler, self=SimpleNamespace(on_disallowed=on_disallowed))
 
     await crawl([site.url("/"), site.url("/private")], prepare=connect)
-    assert listener.received == [(site.url("/private"), "Disallow: /private")]
+    assert received == [(site.url("/private"), "Disallow: /private")]
 
 
 @ensureDeferred
@@ -179,6 +167,15 @@ async def test_sitemaps(proxy: Site, tmp_path: Path) -> None:
     assert crawler.stats.get_value("item_scraped_count") == 1
 
 
+@contextmanager
+def redis_with_user() -> Iterator[tuple[RedisServer, redis.Redis]]:
+    """Run a Redis server with the user of the documents."""
+    with RedisServer() as server, redis.Redis(port=server.port) as client:
+        rights = {"keys": ["*"], "categories": ["+@all"]}
+        client.acl_setuser("user", enabled=True, passwords=["+password"], **rights)
+        yield server, client
+
+
 @pytest.mark.usefixtures("redis_installed")
 @ensureDeferred
 async def test_worker(site: Site) -> None:
@@ -186,10 +183,7 @@ async def test_worker(site: Site) -> None:
     prefix of its fleet.
     """
     site.replies["/robots.txt"] = FORBID
-    with RedisServer() as server, redis.Redis(port=server.port) as client:
-        client.acl_setuser(
-            "user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"]
-        )
+    with redis_with_user() as (server, client):
         code = block("docs/scaling.md", "python", "prefix=news")
         shown = settings(code.replace("host:6379", f"127.0.0.1:{server.port}"))
         result = await crawl(
@@ -391,10 +385,7 @@ def test_addresses_of_stores(
 ) -> None:
     """Both addresses in docs/caching.md work, with a user and with TLS."""
     plain, encrypted = block("docs/caching.md", "text", "rediss://").splitlines()
-    with RedisServer() as server, redis.Redis(port=server.port) as client:
-        client.acl_setuser(
-            "user", enabled=True, passwords=["+password"], keys=["*"], categories=["+@all"]
-        )
+    with redis_with_user() as (server, client):
         open_redis(plain.replace("host:6379", f"127.0.0.1:{server.port}")).put(KEY, b"value", LONG)
         assert client.exists(f"news:copy:{KEY}")
     file = tmp_path / "redis.pem"
@@ -467,26 +458,25 @@ UNDO = {
 }
 
 
+@pytest.mark.parametrize(
+    ("heading", "status", "backoff"),
+    [
+        ("robots.txt cannot be fetched: timeout, refused...", 503, [0]),
+        ("robots.txt answers 429 or 5xx", 429, []),
+    ],
+)
 @ensureDeferred
-async def test_undo_unreachable(proxy: Site) -> None:
-    """Everything is allowed if robots.txt cannot be fetched in two attempts."""
-    proxy.replies["http://a.example/robots.txt"] = Reply(503)
-    undo = UNDO["robots.txt cannot be fetched: timeout, refused..."]
-    for changed, is_open in (({"ROBOTS_UNREACHABLE_BACKOFF": [0]}, False), (undo, True)):
-        proxy.asked.clear()
-        result = await crawl(["http://a.example/"], {**ADDON, **changed})
-        assert (result.outcomes["http://a.example/"] == 200) is is_open
-        assert proxy.targets.count("http://a.example/robots.txt") == 2
-
-
-@ensureDeferred
-async def test_undo_429(site: Site) -> None:
-    """Everything is allowed at a site whose robots.txt answers 429."""
-    site.replies["/robots.txt"] = Reply(429)
-    undo = UNDO["robots.txt answers 429 or 5xx"]
-    for changed, is_open in (({}, False), (undo, True)):
+async def test_undo_unreachable(site: Site, heading: str, status: int, backoff: list[int]) -> None:
+    """Everything is allowed if robots.txt cannot be fetched, after as many attempts."""
+    site.replies["/robots.txt"] = Reply(status)
+    for changed, expected in (
+        ({"ROBOTS_UNREACHABLE_BACKOFF": backoff}, "unreachable"),
+        (UNDO[heading], 200),
+    ):
+        site.asked.clear()
         result = await crawl([site.url("/")], {**ADDON, **changed})
-        assert (result.outcomes[site.url("/")] == 200) is is_open
+        assert result.verdicts() == [expected]
+        assert site.fetches == len(backoff) + 1
 
 
 @ensureDeferred

@@ -20,7 +20,7 @@ from tests.support.documents import block, executed, imported, read, rows, setti
 from tests.support.example_project import start, wait
 from tests.support.recipes import crawl_by
 from tests.support.site import Reply, Site, robots
-from tools.pictures import ROWS, outdated
+from tools.pictures import outdated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,15 +134,6 @@ async def test_spider_of_the_documentation(
         },
         {"url": site.url("/private/plan.html"), "reason": "rule", "rule": "Disallow: /private/"},
     ]
-
-
-def test_picture_of_the_readme() -> None:
-    """The picture in the README has the numbers of five rows of docs/demo.md."""
-    drawn = re.findall(r"<text[^>]*>(.*)</text>", read("docs/assets/comparison.svg"))
-    assert drawn[2] in read("docs/demo.md")  # the version of Scrapy
-    for row, label in ROWS.items():
-        place = drawn.index(label)
-        assert drawn[place + 1 : place + 3] == documented()[row][1:]
 
 
 def test_pictures_are_newer_than_what_they_show() -> None:

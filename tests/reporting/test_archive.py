@@ -17,6 +17,7 @@ from pytest_twisted import ensureDeferred
 from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 
+from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.reporting import archive as archives
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, rows, settings
@@ -70,12 +71,15 @@ async def archived(path: Path, *urls: str, **settings: Any) -> Any:
 
 
 @ensureDeferred
-async def test_exchange_and_what_followed(tmp_path: Path) -> None:
-    """A fetch leaves a response, a request, and a metadata record with its result."""
-    path = tmp_path / "robots.warc.gz"
+async def test_exchange_and_what_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting in docs/report.md archives a response, a request, and a metadata record with the
+    result of the fetch, whose fields the page lists.
+    """
+    monkeypatch.chdir(tmp_path)
+    [path] = settings(block("docs/report.md", "python", "ROBOTS_ARCHIVE")).values()
     with Site({"/robots.txt": robots(FILE)}) as site:
-        result = await archived(path, site.url("/x"), site.url("/y"))
-        found, (fields,) = records(path), outcomes(path)
+        result = await archived(Path(path), site.url("/x"), site.url("/y"))
+        found, (fields,) = records(Path(path)), outcomes(Path(path))
         assert [kind for kind, _, _ in found] == ["warcinfo", "response", "request", "metadata"]
         _, response, request, metadata = found
         assert b"robots: obey" in found[0][2]
@@ -88,6 +92,8 @@ async def test_exchange_and_what_followed(tmp_path: Path) -> None:
         assert response[2].endswith(FILE.encode())
         assert request[2].startswith(b"/robots.txt HTTP/1.1\n")
         assert b"User-Agent: " in request[2]
+        shown = [row[0].strip("`") for row in rows("docs/report.md", "metadata field |")]
+        assert [*fields] == shown
         assert fields["outcome"] == "successful"
         assert fields["digest"] == sha256(FILE.encode())
         assert (fields["status"], fields["stale"], fields["agent"]) == ("200", "no", "Scrapy")
@@ -244,19 +250,6 @@ def members(path: Path) -> list[int]:
 @ensureDeferred
 async def test_path_that_cannot_be_written(tmp_path: Path) -> None:
     """A path that cannot be created stops the crawl at start."""
-    with pytest.raises(
-        ValueError, match=r"ROBOTS_ARCHIVE = .* is not accepted. It must be a writable file path"
-    ):
-        await crawl(
-            ["http://127.0.0.1:1/"], {"ROBOTS_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")}
-        )
-
-
-@ensureDeferred
-async def test_fields_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The setting in docs/report.md writes an archive with the fields that the page lists."""
-    monkeypatch.chdir(tmp_path)
-    with Site({"/robots.txt": robots(FILE)}) as site:
-        await crawl([site.url("/x")], settings(block("docs/report.md", "python", "ROBOTS_ARCHIVE")))
-    (fields,) = outcomes(tmp_path / "robots.warc.gz")
-    assert [*fields] == [row[0].strip("`") for row in rows("docs/report.md", "metadata field |")]
+    refusal = r"ROBOTS_ARCHIVE = .* is not accepted. It must be a writable file path"
+    with pytest.raises(SettingError, match=refusal):
+        await crawl([], {"ROBOTS_ARCHIVE": str(tmp_path / "none" / "robots.warc.gz")})

@@ -272,10 +272,14 @@ async def test_options_of_a_feed_are_obeyed(site: Site, tmp_path: Path) -> None:
         paths[1]: {"item_filter": Nothing, "store_empty": False},
         paths[2]: {"overwrite": True},
     }
+    items = {"FEEDS": {tmp_path / "items.csv": {"format": "csv", "store_empty": True}}}
     counted = [
-        (await crawl(private(site, 2), {"ROBOTS_REPORT": {path: options}})).stat("report/records")
+        (await crawl(private(site, 2), {**items, "ROBOTS_REPORT": {path: options}})).stat(
+            "report/records"
+        )
         for path, options in report.items()
     ]
+    assert (tmp_path / "items.csv").exists()
     assert paths[0].read_text(encoding="utf-8").split() == ["Disallow:", "/private,2"] * 2
     assert not paths[1].exists()
     assert len(read(paths[2])) == 2

@@ -8,40 +8,20 @@ import logging
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from xml.etree import ElementTree
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.extensions.feedexport import FileFeedStorage
 
-from tests.support.crawling import Pages, crawl, records, short
+from tests.support.crawling import crawl, records, short
 from tests.support.ftp_site import PASSWORD, USER, served_ftp
 from tests.support.reports import RULES, private, read
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class Looking(Pages):
-    """Reads the report when a page is dropped."""
-
-    path: ClassVar[Path]
-    seen: ClassVar[list[bool]]
-
-    def failed(self, failure: Any) -> None:
-        """Look for the record of the page."""
-        self.seen.append(failure.request.url in {record["url"] for record in read(self.path)})
-
-
-@ensureDeferred
-async def test_a_record_is_written_at_once(site: Site, tmp_path: Path) -> None:
-    """The errback of a dropped request finds its record in the file."""
-    site.replies["/robots.txt"] = robots(RULES)
-    Looking.path, Looking.seen = tmp_path / "r.jsonl", []
-    await crawl(private(site, 3), {"ROBOTS_REPORT": {Looking.path: {}}}, spider=Looking)
-    assert Looking.seen == [True] * 3
 
 
 # What fails.
