@@ -452,7 +452,8 @@ class CrawlLog:
     def _log_paced(self, middleware: RfcRobotsTxtMiddleware, now: float) -> None:
         """Log how many requests are waiting for a turn, and until when. Ignore short waits."""
         # Count each site's requests in the middleware, and then those in the scheduler.
-        waiting = Counter(middleware.throttle.waiting.values())
+        sites = middleware.throttle.sites.values()
+        waiting = Counter({site.origin: len(site.waiters) for site in sites if site.waiters})
         for origin, queued in islice(middleware.gate.paced(), _MAX_PACED):
             waiting[origin] += queued
         interval = middleware.throttle.interval

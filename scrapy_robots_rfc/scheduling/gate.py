@@ -1,14 +1,13 @@
 """Decide which origins the scheduler may hand out a request for.
 
 robots.txt is a prerequisite: a request stays in the queue until its file is known and its turn has
-come. The decision is made only in `Gate.wait`. A part that has to wait is parked, either for a
-number of seconds (`Gate.wake_due` wakes it) or until `Gate.wake` is called for its origin.
+come. The decision is made only in `Gate.wait`. A part that has to wait is parked until `Gate.wake`
+is called for its origin.
 """
 
-import heapq
 from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import ParseResult
 from weakref import WeakKeyDictionary
@@ -33,9 +32,6 @@ MAX_LOOKS = 200
 
 #: Meta key for a returned request whose `dont_filter` was set by us, not by the user.
 RETURNED = "_robots_rfc_returned"
-
-# Maximum seconds to park a paced origin, because its interval may become shorter.
-_MAX_PARKED = 5.0
 
 #: Returns the request that a queue would hand out next, or `None` if it cannot be read.
 Peek: TypeAlias = Callable[[], Request | None]
@@ -117,10 +113,6 @@ class Gate:
         self._clock = throttle.clock
         #: The origins with requests in the scheduler, and `None`.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
-        #: Parts that are parked for a number of seconds, as tuples: when to wake the part, a number
-        #: to break ties, and the part.
-        self.timed: list[tuple[float, int, Part]] = []
-        self._numbers = count()
         #: Requests that left the scheduler, and what they will be judged by.
         self.handed_out: WeakKeyDictionary[Request, HandedOut] = WeakKeyDictionary()
         #: Number of requests waiting when the crawl began to close, or `None` before that.
@@ -152,26 +144,24 @@ class Gate:
         queued_origin = self.origins[origin] = QueuedOrigin(origin)
         return queued_origin
 
-    def wait(self, queued_origin: QueuedOrigin, peek: Peek) -> float | None:
-        """Decide when an origin's next request may be handed out.
+    def wait(self, queued_origin: QueuedOrigin, peek: Peek) -> bool:
+        """Return whether an origin's next request has to wait until the origin is woken.
 
         :param peek: returns that request. A fetch uses its proxy, address and account.
-        :returns: 0 to hand it out now, the seconds to park it, or `None` to park it until woken.
         """
         origin = queued_origin.origin
         service = self._service
         if origin is None or service is None:  # robots.txt doesn't apply
-            return 0.0
+            return False
         pending = service.pending
         if origin in pending.fetches or origin in pending.line:
-            return None  # `fetch_ended` or `_on_room` will wake it
+            return True  # `fetch_ended` or `_on_room` will wake it
         # A fetch needs the site's turn, too, so this is checked before starting one.
-        seconds = self._throttle.due(origin) if self._throttle.sites else 0.0
-        if seconds != 0:  # including `None`
-            return seconds
+        if self._throttle.sites and not self._throttle.due(origin):
+            return True  # `on_turn` will wake it
         policy = queued_origin.policy = service.cached(origin)
         if policy is not None and policy.for_all_routes:
-            return 0.0
+            return False
         has_room = pending.has_room()
         # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
         if has_room or queued_origin.fetched is not None:
@@ -181,15 +171,15 @@ class Gate:
             # the middleware.
             if request is None:
                 queued_origin.policy = None  # it may not apply to the request's route
-                return 0.0
+                return False
             queued_origin.policy = self._policy_for(queued_origin, request, service)
             if queued_origin.policy is not None:
-                return 0.0
+                return False
             if has_room:
                 service.fetch(origin, request)
-                return None
+                return True
         pending.line[origin] = None
-        return None
+        return True
 
     def _policy_for(
         self, queued_origin: QueuedOrigin, request: Request, service: RobotsService
@@ -222,7 +212,7 @@ class Gate:
         queued_origin = self.origins.get(origin)
         if queued_origin is None or not queued_origin.parked or is_closing(self._crawler):
             return
-        if self.wait(queued_origin, queued_origin.parked[0].peek) is not None:
+        if not self.wait(queued_origin, queued_origin.parked[0].peek):
             self.wake(origin)
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin) -> None:
@@ -260,41 +250,15 @@ class Gate:
             if self._service is not None:
                 self._service.pending.line.pop(origin, None)
 
-    # Parking and waking.
-
-    def park(self, part: Part, queued_origin: QueuedOrigin, seconds: float | None) -> None:
-        """Park a part for the seconds returned by `wait`, or until its origin is woken."""
-        if seconds is None:
-            queued_origin.parked.append(part)
-            return
-        seconds = min(seconds, _MAX_PARKED)
-        heapq.heappush(self.timed, (self._clock() + seconds, next(self._numbers), part))
-        self._throttle.wake_in(seconds)
-
     def wake(self, origin: Origin | None) -> None:
         """Unpark an origin's parts, because they may not have to wait any longer."""
         queued_origin = self.origins.get(origin)
         if queued_origin is not None:
             parked, queued_origin.parked = queued_origin.parked, []
-            _unpark_all(parked)
+            for part in reversed(parked):  # because each one is put first in its slot
+                part.unpark()
             self.forget(queued_origin)
         wake_engine(self._crawler)
-
-    def wake_due(self) -> None:
-        """Unpark the parts that are due, and set the timer for the next one.
-
-        One call unparks at most MAX_LOOKS parts, because the queue doesn't check more. If even more
-        are due, the timer wakes the crawl immediately.
-        """
-        now = self._clock()
-        due: list[Part] = []
-        while self.timed and self.timed[0][0] <= now and len(due) < MAX_LOOKS:
-            _, _, part = heapq.heappop(self.timed)
-            due.append(part)
-        _unpark_all(due)
-        if self.timed:
-            next_time, _, _ = self.timed[0]
-            self._throttle.wake_in(max(0.0, next_time - now))
 
     # Called by the middleware.
 
@@ -353,12 +317,6 @@ class Gate:
             return
         self.waiting_at_close = sum(size for _, size in self.without_file())
         self.waiting_at_close += sum(size for _, size in self.paced())
-
-
-def _unpark_all(parts: list[Part]) -> None:
-    """Unpark parts in reverse order, because each one is put first in its slot."""
-    for part in reversed(parts):
-        part.unpark()
 
 
 def skip_filter(request: Request) -> None:

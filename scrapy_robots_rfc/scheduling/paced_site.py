@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import time
 
+from scrapy_robots_rfc._runtime import Cancellable, Waiter
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
@@ -82,6 +83,8 @@ class PacedSite:
         largest interval is used.
     :param waiting_since: when a request began to wait for its turn, or `None` if none has waited
         since the last one took it.
+    :param waiters: the requests that are waiting in the middleware.
+    :param timer: wakes the site's requests, or `None` if no time is set.
     """
 
     origin: Origin
@@ -89,6 +92,8 @@ class PacedSite:
     fetched: float = -math.inf
     paces: dict[Pace, Agent] = field(default_factory=dict)
     waiting_since: float | None = None
+    waiters: list[Waiter[None]] = field(default_factory=list)
+    timer: Cancellable | None = None
 
     def update(self, policy: OriginPolicy) -> None:
         """Replace the paces with the ones in a new robots.txt."""

@@ -175,8 +175,6 @@ class OriginPriorityQueue:
         """
         if not (self.size or self._slots):  # if only `_slots` is left, it has empty parts to remove
             return None
-        if self._gate.timed:
-            self._gate.wake_due()
         self.peeks = 0
         for _ in range(MAX_LOOKS):
             if not self._slots:
@@ -184,11 +182,9 @@ class OriginPriorityQueue:
             if self.peeks >= MAX_PEEKS:
                 break
             part = self._ready[self._next_slot()][0]
-            seconds: float | None = 0.0  # an empty part is removed below, so it must not be parked
-            if part.size:
-                seconds = self._gate.wait(part.queued_origin, part.peek)
-            if seconds != 0:  # including `None`
-                self._park(part, seconds)
+            # An empty part is removed, so it must not be parked.
+            if part.size and self._gate.wait(part.queued_origin, part.peek):
+                self._park(part)
             else:
                 request = self._take(part)
                 if request is not None:
@@ -224,7 +220,7 @@ class OriginPriorityQueue:
             try:
                 request = part.queue.pop()
             except FileUnavailableError:
-                self._park(part, None)  # the crawl ends
+                self._park(part)  # the crawl ends
                 return None
             part.size -= 1
             self.size -= 1
@@ -250,14 +246,14 @@ class OriginPriorityQueue:
         else:
             del self._ready[part.key.slot]
 
-    def _park(self, part: QueuePart, seconds: float | None) -> None:
-        """Park a part for the seconds returned by `Gate.wait`."""
+    def _park(self, part: QueuePart) -> None:
+        """Skip a part until its origin is woken."""
         ready = self._ready[part.key.slot]
         ready.remove(part)
         if not ready:
             del self._ready[part.key.slot]
             self._slots.remove(part.key.slot)
-        self._gate.park(part, part.queued_origin, seconds)
+        part.queued_origin.parked.append(part)
 
     def unpark(self, part: QueuePart) -> None:
         """Put a parked part first in its slot."""

@@ -79,8 +79,7 @@ class _Parking:
         if request is None:
             request = self._take_from_scheduler()
         if request is None:
-            # This call sets the wake-up times for the requests that were just parked. Otherwise,
-            # they would wait until something else calls this method.
+            # Decide about the requests that were just parked. Otherwise, nothing would wake them.
             request = self._parked.pop()
         return request
 
@@ -99,7 +98,7 @@ class _Parking:
             # Requests of the same origin that are already parked come first.
             is_next = not queued_origin.parts
             peek = partial(next, repeat(request))  # always returns this request
-            if is_next and self._gate.wait(queued_origin, peek) == 0:
+            if is_next and not self._gate.wait(queued_origin, peek):
                 self._gate.hand_out(request, queued_origin)
                 self._gate.forget(queued_origin)
                 return request

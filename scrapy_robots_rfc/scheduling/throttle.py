@@ -14,7 +14,6 @@ Each turn ends in one of these ways:
 """
 
 import logging
-import math
 from collections.abc import Callable
 from functools import partial
 from urllib.parse import ParseResult
@@ -25,7 +24,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scrapy, stats
-from scrapy_robots_rfc._runtime import Cancellable, Runtime, Waiter, log_once
+from scrapy_robots_rfc._runtime import Runtime, Waiter, log_once
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -37,6 +36,9 @@ from scrapy_robots_rfc.signals import site_paced
 
 #: Seconds after which a middleware loses the turn of a request that it holds back.
 MAX_HELD = 30.0
+
+# Maximum seconds until a waiting site is checked again, because its interval may become shorter.
+_MAX_WAIT = 5.0
 
 #: Seconds, on top of its interval, to remember a site without requests. By then its shared turns
 #: will have expired.
@@ -78,14 +80,10 @@ class Throttle:
         self._sweep_at = FIRST_SWEEP
         # Origins that were announced, as hashes to save memory, because there may be millions.
         self._announced: set[int] = set()
-        #: Called with an origin whose turn may have come.
+        #: Called with an origin whose turn may have come, so that its requests leave the queue.
         self.on_turn: Callable[[Origin], object] = lambda _: None
         # The requests that have a site's turn.
         self._turns: dict[Request, PacedSite] = {}
-        #: The origins of requests that are waiting in the middleware.
-        self.waiting: dict[Waiter[None], Origin] = {}
-        self._timer: Cancellable | None = None
-        self._wake_at = math.inf
         self._added_seconds = 0.0
         # The requests with a turn that have reached the downloader, so they will be sent.
         self._reached: WeakSet[Request] = WeakSet()
@@ -128,8 +126,9 @@ class Throttle:
             connect(self.answered, signals.headers_received)
             connect(self.answered, signals.request_left_downloader)
         self._forget_idle()
-        wake = partial(self._wake_site, origin)
-        turns = Turns() if self._share is None else self._share(origin, wake)
+        turns = Turns()
+        if self._share is not None:
+            turns = self._share(origin, lambda: self._wake(site))
         site = self.sites[origin] = PacedSite(origin, turns)
         for request in _scrapy.requests_in_downloader(self._crawler):
             if self._origin_of(request) == origin:
@@ -166,24 +165,29 @@ class Throttle:
 
     # Turns.
 
-    def due(self, origin: Origin) -> float | None:
-        """Return the seconds until an origin's turn comes, or 0 if it has come.
+    def due(self, origin: Origin) -> bool:
+        """Return whether an origin's turn has come.
 
-        `None` means that it depends on a response or another worker. Then `on_turn` is called.
-        If the result isn't 0, a request counts as waiting from now on.
+        If not, a request counts as waiting from now on, and `_wake` is called when the turn may
+        have come.
         """
         site = self.sites.get(origin)
         if site is None:
-            return 0.0
+            return True
         now = self.clock()
         interval = self.interval(origin)
         seconds = site.turns.wait(interval, now)
         # The request that has the turn may have been dropped, so that no response will come.
         if seconds is None and self._end_lost_turns(site):
             seconds = site.turns.wait(interval, now)
-        if seconds != 0 and site.waiting_since is None:
+        if seconds == 0:
+            return True
+        if site.waiting_since is None:
             site.waiting_since = now
-        return seconds
+        if seconds is not None and site.timer is None:
+            wake = partial(self._wake, site)
+            site.timer = self._runtime.call_later(min(seconds, _MAX_WAIT), wake)
+        return False
 
     def take(self, request: Request, origin: Origin) -> bool:
         """Take a site's turn for a request, or return False if it has not come.
@@ -199,11 +203,7 @@ class Throttle:
             self.release(request)  # its URL may have changed since it took another site's turn
         if site is None:
             return True
-        seconds = self.due(origin)
-        if seconds is None:  # `on_turn` will be called
-            return False
-        if seconds > 0:
-            self.wake_in(seconds)
+        if not self.due(origin):
             return False
         self._give_turn(request, site)
         self._count_wait(site, request)
@@ -253,26 +253,27 @@ class Throttle:
         while not self.take(request, origin):
             if _scrapy.is_closing(self._crawler):
                 raise RobotsUndecided("the spider closed before the request could be sent")
-            waiter: Waiter[None] = Waiter()  # resolved by `_wake_crawl`
-            self.waiting[waiter] = origin
+            waiters = self.sites[origin].waiters
+            waiter: Waiter[None] = Waiter()
+            waiters.append(waiter)
             try:
-                await waiter
+                await waiter  # `_wake` resolves it
             finally:
-                del self.waiting[waiter]
+                waiters.remove(waiter)
 
     def release(self, request: Request) -> None:
         """Release a request's turn, if it has one, because it won't be sent now."""
         site = self._turns.pop(request, None)
         if site is not None:
             site.turns.unused(request)
-            self._wake_site(site.origin)
+            self._wake(site)
 
     def answered(self, request: Request) -> None:
         """Start the interval, because the response is arriving or the request ended without one."""
         site = self._turns.pop(request, None)
         if site is not None:
             site.turns.answered(request, self.interval(site.origin), self.clock())
-            self._wake_site(site.origin)
+            self._wake(site)
 
     def _reached_downloader(self, request: Request) -> None:
         """Note that a request will be sent. Give it a turn if the interval was unknown before."""
@@ -318,46 +319,31 @@ class Throttle:
         extra = {"spider": self._crawler.spider}
         log_once(self._crawler, logger, logging.WARNING, text, origin, MAX_HELD, extra=extra)
 
-    # Waking.
-
-    def wake_in(self, seconds: float) -> None:
-        """Wake the crawl after the given number of seconds, or earlier.
-
-        One timer serves all callers. It is set for the earliest time, and the others call again.
-        """
-        time = self.clock() + seconds
-        if time < self._wake_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._wake_at = time
-            self._timer = self._runtime.call_later(seconds, self._wake_crawl)
-
-    def _wake_crawl(self) -> None:
-        """Let all waiting requests try again. Any that must wait longer call `wake_in` again."""
-        self._wake_at = math.inf
-        for waiter in list(self.waiting):
+    def _wake(self, site: PacedSite) -> None:
+        """Let all waiting requests of a site try again, because its turn may have come."""
+        if site.timer is not None:
+            site.timer.cancel()
+            site.timer = None
+        self.on_turn(site.origin)
+        for waiter in list(site.waiters):
             waiter.resolve(None)
-        _scrapy.wake_engine(self._crawler)
-
-    def _wake_site(self, origin: Origin) -> None:
-        """Wake a site's requests, because its turn may have come."""
-        self.on_turn(origin)
-        self._wake_crawl()
 
     def tick(self) -> None:
         """End lost turns, and stop all waits when the spider closes."""
         self._end_lost_turns()
-        if self.waiting and _scrapy.is_closing(self._crawler):
-            self._wake_crawl()
+        if _scrapy.is_closing(self._crawler):
+            for site in self.sites.values():
+                if site.waiters:
+                    self._wake(site)
 
     def close(self) -> None:
         """End all turns as if answered, because their requests may have been sent."""
-        if self._timer is not None:
-            self._timer.cancel()
         for request in list(self._turns):
             self.answered(request)
         for site in self.sites.values():
             site.turns.close()
+            if site.timer is not None:
+                site.timer.cancel()
 
 
 def slot_of(request: Request, url: ParseResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
@@ -18,6 +18,9 @@ from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import read_settings
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 DAY = 86_400.0
 AGENT = Agent(("bot",), "bot")
 
@@ -27,11 +30,15 @@ class Clock(Runtime):
 
     now = 0.0
 
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Callable[[], object]]] = []
+
     def clock(self) -> float:
         return self.now
 
-    def call_later(self, delay: float, function: object) -> Any:
-        """Do nothing."""
+    def call_later(self, delay: float, function: Callable[[], object]) -> Any:
+        self.timers.append((delay, function))
+        return SimpleNamespace(cancel=lambda: None)
 
 
 class Paced:
@@ -80,8 +87,23 @@ def test_an_answer_wakes_those_that_wait_for_it() -> None:
     crawl.clock.now = DAY
     slow = Request(f"{origin}/slow")
     assert crawl.throttle.take(slow, origin)
-    assert crawl.throttle.due(origin) is None
+    assert not crawl.throttle.due(origin)
     crawl.note("a", crawl.clock.now, delay=0)
     assert crawl.throttle.take(Request(f"{origin}/other"), origin)
     crawl.throttle.answered(slow)
     assert woken == [origin]
+
+
+def test_a_site_that_waits_long_is_asked_again() -> None:
+    """A site is asked again after five seconds, because its interval may have become shorter."""
+    crawl = Paced()
+    woken: list[Origin] = []
+    crawl.throttle.on_turn = woken.append
+    origin = crawl.note("a", 0.0, delay=60)
+    assert not crawl.throttle.due(origin)
+    [(delay, wake)] = crawl.clock.timers
+    assert delay == 5
+    wake()
+    assert woken == [origin]
+    assert not crawl.throttle.due(origin)
+    assert [delay for delay, _ in crawl.clock.timers] == [5, 5]

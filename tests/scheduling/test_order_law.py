@@ -90,13 +90,12 @@ class Order(RuleBasedStateMachine):
         for place, site in product(self.classes, range(SITES)):
             self.push(place, site, 0, kinds)
 
-    def due(self, site: Origin) -> float | None:
-        """Return the seconds until the turn of a site; the first site is not paced."""
+    def due(self, site: Origin) -> bool:
+        """Return whether the turn of a site has come; the first site is not paced."""
         if site == origin(0):
-            return 0.0
-        if site in self.unanswered:
-            return None
-        return max(0.0, self.last.get(site, -INTERVAL) + INTERVAL - self.turns.now)
+            return True
+        is_answered = site not in self.unanswered
+        return is_answered and self.last.get(site, -INTERVAL) + INTERVAL <= self.turns.now
 
     def resume(self) -> None:
         """Make the queues of a process."""
@@ -153,7 +152,7 @@ class Order(RuleBasedStateMachine):
             # After each fetch one request is handed out, even if the fetch brought no file.
             assert site in self.known | self.owed
             self.owed.discard(site)
-            assert self.due(site) == 0
+            assert self.due(site)
             self.last[site] = self.turns.now
             if not answers:
                 self.unanswered.add(site)
@@ -186,7 +185,7 @@ class Order(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, INTERVAL]))
     def wait(self, seconds: float) -> None:
-        self.turns.now += seconds
+        self.turns.passes(seconds)
 
     @rule(data=st.data())
     def close_and_resume(self, data: st.DataObject) -> None:
@@ -217,7 +216,7 @@ class Order(RuleBasedStateMachine):
                 self.known.add(fetched)
                 self.owed.add(fetched)
                 self.files.end(fetched)
-            self.turns.now += INTERVAL
+            self.turns.passes(INTERVAL)
         assert self.queued.total() == 0
         for queue in self.plain.values():
             queue.close()

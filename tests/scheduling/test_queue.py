@@ -62,7 +62,7 @@ def slots_of(queue: OriginPriorityQueue, count: int) -> list[str]:
 def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
     """Of 150 slots with a page each, `pop` checks only slots with pages under way, and one more."""
     slots = Slots({str(number): 1 for number in range(2)})
-    queue = queue_of(Turns(lambda _: 0), slots)
+    queue = queue_of(Turns(lambda _: True), slots)
     for number in range(SITES):
         queue.push(page(number, number))
     assert len(slots_of(queue, SITES)) == SITES
@@ -73,7 +73,7 @@ def test_cost_of_a_request_does_not_grow_with_the_slots_that_wait() -> None:
 def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) -> None:
     """A request comes from a slot with the fewest requests under way, and every slot is used."""
     active = {str(key): count for key, count in pushed}
-    queue = queue_of(Turns(lambda _: 0), Slots(active))
+    queue = queue_of(Turns(lambda _: True), Slots(active))
     to_push = [str(key) for key, _ in pushed]
     queued = Counter[str]()
     while to_push or queued.total():
@@ -92,34 +92,21 @@ def test_fewest_under_way(pushed: list[tuple[int, int]], data: st.DataObject) ->
 
 def test_slots_of_a_paced_site_take_turns() -> None:
     """Two slots with pages of a paced site alternate."""
-    throttle = Turns(lambda _: max(0.0, len(throttle.taken) - throttle.now))
+    throttle = Turns(lambda _: len(throttle.taken) <= throttle.now)
     queue = queue_of(throttle)
     for slot in "aaaabbbb":
         queue.push(page(1, slot))
     found: list[str] = []
     while len(found) < 6:
         found += slots_of(queue, 1)
-        throttle.now += 0.3
+        throttle.passes(0.3)
     assert found in (["a", "b"] * 3, ["b", "a"] * 3)
     assert throttle.now >= 5
 
 
-def test_a_site_that_asks_for_less_is_soon_asked_again() -> None:
-    """A parked origin whose interval became shorter continues after five seconds."""
-    throttle = Turns(lambda _: 100.0)
-    queue = queue_of(throttle)
-    queue.push(page(1, "slot"))
-    assert queue.pop() is None
-    throttle.due = lambda _: 0.0
-    throttle.now += 4
-    assert queue.pop() is None
-    throttle.now += 2
-    assert queue.pop() is not None
-
-
 def test_sites_take_turns() -> None:
     """Sites in one slot alternate; a new site is last."""
-    queue = queue_of(Turns(lambda _: 0))
+    queue = queue_of(Turns(lambda _: True))
     for site in "aabb":
         queue.push(page(site, "slot"))
     found: list[str] = []

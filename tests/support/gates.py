@@ -86,25 +86,32 @@ class Files:
 class Turns:
     """Stands for the throttle, on a clock that the test sets.
 
-    :param due: returns the seconds until the turn of a site; `None` if no site is paced.
+    :param due: returns whether the turn of a site has come; `None` if no site is paced.
     """
 
-    def __init__(self, due: Callable[[Origin], float | None] | None = None) -> None:
+    def __init__(self, due: Callable[[Origin], bool] | None = None) -> None:
         self.now = 0.0
-        self.due: Callable[[Origin], float | None] = due or (lambda _: 0.0)
+        self.is_due = due or (lambda _: True)
         self.sites = {} if due is None else {Origin("https", "paced.example", 443): None}
+        self.waiting: set[Origin] = set()
         self.taken: list[Origin] = []
         self.on_turn: Callable[[Origin], object] = lambda _: None
+
+    def due(self, origin: Origin) -> bool:
+        self.waiting.add(origin)
+        return self.is_due(origin)
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass, and wake all sites that wait for their turn."""
+        self.now += seconds
+        while self.waiting:
+            self.on_turn(self.waiting.pop())
 
     def clock(self) -> float:
         return self.now
 
     def interval(self, origin: Origin) -> float:
         return 1.0 if origin in self.sites else 0.0
-
-    def wake_in(self, seconds: float) -> None:
-        """Do nothing: the test asks again by itself."""
-        assert seconds >= 0
 
     def take(self, _request: Request, origin: Origin) -> None:
         self.taken.append(origin)
