@@ -204,10 +204,8 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     ascii_only["PYTHONIOENCODING"] = ""  # tox sets it
     urls = [SITE.encode() + path for path in (b"/caf\xe9", b"/na\xc3\xafve")]
     for named in (["-"], [*map(os.fsdecode, urls)]):
-        octets = b"\n".join(urls)
-        done = launch(
-            "check", *named, "--robots", "robots.txt", folder=tmp_path, stdin=octets, **ascii_only
-        )
+        line = ("check", *named, "--robots", "robots.txt")
+        done = launch(*line, folder=tmp_path, stdin=os.fsdecode(b"\n".join(urls)), **ascii_only)
         assert (done.code, done.err) == (1, "")
         found = [line for line in done.lines if SITE in line]
         assert found == [f"disallowed   {SITE}/caf%E9", f"disallowed   {SITE}/na\\xefve"]

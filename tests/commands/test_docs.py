@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,25 +33,11 @@ def copies(now: float) -> dict[str, CacheEntry]:
     """Return the copies in the store that docs/cli.md uses."""
     validators = Validators("http://www.example/robots.txt", b'"5f3a-1"')
     then = now - 2 * HOUR
+    failed, retry = now - MINUTE, now + 4 * MINUTE
+    kept: dict[str, Any] = {"confirmed": then, "validators": validators, "body": FILE}
     return {
-        "http://www.example": made(
-            Outcome.SUCCESSFUL,
-            200,
-            "200",
-            then,
-            then + DAY,
-            confirmed=then,
-            validators=validators,
-            body=FILE,
-        ),
-        "https://example.org": made(
-            Outcome.UNREACHABLE,
-            503,
-            "503",
-            now - MINUTE,
-            now + 4 * MINUTE,
-            unreachable_since=now - MINUTE,
-        ),
+        "http://www.example": made(Outcome.SUCCESSFUL, 200, "200", then, then + DAY, **kept),
+        "https://example.org": made(Outcome.UNREACHABLE, 503, "503", failed, retry, None, failed),
     }
 
 
@@ -145,7 +131,8 @@ def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:
     """docs/cli.md lists every key that `check`, `show` and `page` print as JSON, in order."""
     with Site({"/robots.txt": file(NEWS)}) as site:
         checked, shown = (
-            run(topic, site.url("/"), "--json", folder=folder).records[0] for topic in TOPICS
+            run(topic, site.url("/"), "--json", folder=folder).records[0]
+            for topic in ("check", "show")
         )
     assert keys("key of `check --json`") == list(checked)
     assert ["url", *keys("key of `robots_txt`, and of `show --json`")] == list(
@@ -154,6 +141,3 @@ def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:
     assert keys("key of `show --json`") == list(shown)
     listed = run("page", "article.html", "--json", folder=folder).records[0]
     assert keys("key of `page --json`") == list(listed)
-
-
-TOPICS = ("check", "show")

@@ -61,6 +61,7 @@ def test_every_reason_is_explained(printed: Printed) -> None:
         assert any(line.endswith(f"  {reason}: {MEANINGS[reason]}") for line in lines)
 
 
+ONE = exported([record()])
 DROPPED, DRY, END = record(), record(dry_run=True), ended(3)
 
 
@@ -258,24 +259,26 @@ def test_records_with_few_fields_count(fields: list[str], sums: Sums) -> None:
 
 
 @pytest.mark.parametrize(
-    ("octets", "broken"),
+    ("octets", "broken", "requests"),
     [
-        (exported([record(), record()])[:-100], 1),
-        (exported([record()]) + b'{"time": 2026\n' + exported([record()]) + b"oops\n", 2),
-        (exported([record()]) + b'{"title": "x"}\n', 1),
+        (ONE + ONE[:-100], 1, 1),
+        (ONE + ONE[:-100] + ONE + ONE, 1, 2),
+        (ONE + b'{"time": 2026\n' + ONE + b"oops\n", 2, 2),
+        (ONE + b'{"title": "x"}\n', 1, 1),
     ],
-    ids=["cut off", "broken lines", "another kind"],
+    ids=["cut off", "continued", "broken lines", "another kind"],
 )
-def test_broken_lines_are_counted_and_left_out(octets: bytes, broken: int, report: Report) -> None:
+def test_broken_lines_are_counted_and_left_out(
+    octets: bytes, broken: int, requests: int, report: Report
+) -> None:
     """Lines that are not records are counted on stderr, and the other lines are summed up."""
     done = report(octets, "--json")
     found = done.records[0]
     assert (done.code, found["broken"]) == (0, broken)
-    assert found["requests"] == found["records"] == octets.count(b'"count"')
-    text = f"ignored {broken} broken record{'s' * (broken > 1)}"
-    assert done.err == f"scrapy robots report: r.jsonl: {text}\n"
-    records = f"{broken} record{'s' * (broken > 1)}"
-    assert f"  broken     {records} ignored" in report(octets).lines
+    assert found["requests"] == found["records"] == requests
+    plural = "s" * (broken > 1)
+    assert done.err == f"scrapy robots report: r.jsonl: ignored {broken} broken record{plural}\n"
+    assert f"  broken     {broken} record{plural} ignored" in report(octets).lines
 
 
 # The streams and files of the command.

@@ -111,21 +111,6 @@ def test_urls_are_kept_up_to_a_limit() -> None:
     assert page(sums, "-").count('"url": ') == MAX_URLS
 
 
-#: A whole record, and another one without its line end.
-BEFORE = exported([record()])
-LAST = exported([record(url='https://a.example/{b},c/"d', spider="shops")]).rstrip(b"\n")
-
-
-def test_a_record_that_breaks_off_loses_one_line() -> None:
-    """If a record is incomplete, only its line is lost, even if a later crawl appends to it."""
-    after = exported([record(), unreachable()] * 5)
-    for length in range(1, len(LAST)):
-        sums = summed([BEFORE + LAST[:length]])
-        assert (sums.total.requests, sums.broken) == (1, 1), LAST[:length]
-        sums = summed([BEFORE + LAST[:length] + after])
-        assert (sums.total.requests, sums.broken) == (1 + 10 - 1, 1), LAST[:length]
-
-
 ODD = [
     *(None, "", 0, -1, 1.5, True, [], {}, [1], {"a": 1}),
     *("x" * 5000, "\ud800", "\0", 10**30, "1" * 5000, float("nan")),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.command_line import scrapy
+from tests.support.command_line import run
 from tests.support.processes import python
 from tests.support.site import Reply, Site
 
@@ -51,12 +51,11 @@ def failing() -> Iterator[Site]:
 
 
 def command_line(command: str, url: str, folder: Path, *options: str) -> list[str]:
-    """Make a project with one spider, and return a command line for it."""
+    """Make a project with one spider, and return the arguments of a command for it."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
     (folder / "project.py").write_text(PROJECT)
     (folder / "spiders.py").write_text(SPIDER.format(url=url))
     return [
-        command,
         *options,
         "-s",
         "LOG_ENABLED=True",
@@ -68,7 +67,8 @@ def command_line(command: str, url: str, folder: Path, *options: str) -> list[st
 def test_one_request(failing: Site, tmp_path: Path, command: str) -> None:
     """A Scrapy command for one page requests its robots.txt once, and logs why it has no page."""
     line = command_line(command, failing.url("/page"), tmp_path)
-    log = scrapy(*line, folder=tmp_path, BROWSER="true").err
+    browser = {"BROWSER": "true"}
+    log = run(*line, command=command, folder=tmp_path, environ=browser).err
     assert failing.targets == ["/robots.txt"], log
     assert f"{failing.url('/robots.txt')} is unreachable (503), so nothing is allowed" in log
     if command in ("fetch", "parse"):
@@ -80,7 +80,7 @@ def test_one_request(failing: Site, tmp_path: Path, command: str) -> None:
 def test_shell_without_a_page(failing: Site, tmp_path: Path, options: tuple[str, ...]) -> None:
     """`scrapy shell` requests robots.txt once, raises, names the cause, and exits with 1."""
     line = command_line("shell", failing.url("/page"), tmp_path, *options)
-    done = python("-m", "scrapy", *line, folder=tmp_path)
+    done = python("-m", "scrapy", "shell", *line, folder=tmp_path)
     assert failing.targets == ["/robots.txt"], done.stderr
     missing = f"{failing.url('/robots.txt')} is unreachable (503), so nothing is allowed"
     assert missing in done.stderr
@@ -92,5 +92,6 @@ def test_shell_without_a_page(failing: Site, tmp_path: Path, options: tuple[str,
 def test_own_backoff(failing: Site, tmp_path: Path) -> None:
     """A backoff that the user sets applies to commands, too."""
     backoff = ("-s", "ROBOTS_UNREACHABLE_BACKOFF=0.1,0.1")
-    scrapy(*command_line("fetch", failing.url("/page"), tmp_path, *backoff), folder=tmp_path)
+    line = command_line("fetch", failing.url("/page"), tmp_path, *backoff)
+    run(*line, command="fetch", folder=tmp_path)
     assert failing.targets == ["/robots.txt"] * 3

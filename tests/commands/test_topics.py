@@ -18,35 +18,21 @@ from tests.support.case_files import tables
 from tests.support.command_line import (
     CLOSED,
     COMMAND,
-    DAY,
     MISSING,
-    NOW,
     OPEN,
     TIMEOUT,
     fill,
     on_terminal,
     run,
 )
-from tests.support.entries import changed
 from tests.support.processes import environment
 from tests.support.reports import exported, record
 
 if TYPE_CHECKING:
-    from scrapy_robots_rfc.cache.entry import CacheEntry
+    pass
 
 FILE = f"User-agent: *\nDisallow: /x\nDisallow: /{'long' * 30}\nDisallow: /caf\xe9\nDisallow: z\n"
 STORE = "sqlite:///robots.sqlite"
-
-
-def old(copy: CacheEntry) -> CacheEntry:
-    """Return a copy as if it was fetched weeks ago, and is fresh for weeks."""
-    weeks = 40.2 * DAY
-    since = None if copy.validity.unreachable_since is None else NOW - weeks
-    confirmed = None if copy.validity.confirmed is None else NOW - weeks
-    until = NOW + weeks if copy.validity.fresh_until > NOW else NOW - weeks
-    return changed(
-        copy, fetched=NOW - weeks, fresh_until=until, confirmed=confirmed, unreachable_since=since
-    )
 
 
 @pytest.fixture
@@ -63,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     store = SqliteStore(tmp_path / "robots.sqlite")
     store.open()
-    fill(store, a=old(OPEN._replace(body=FILE.encode())), b=old(MISSING), c=old(CLOSED))
+    fill(store, a=OPEN._replace(body=FILE.encode()), b=MISSING, c=CLOSED)
     store.close()
     return tmp_path
 

@@ -67,6 +67,7 @@ class HereProcess(AsyncCrawlerRunner):
 
 def run(
     *arguments: str,
+    command: str = "robots",
     folder: Path | None = None,
     stdin: str | bytes | int = "",
     together: bool = False,
@@ -75,7 +76,7 @@ def run(
     environ: Mapping[str, str] | None = None,
     interrupted: str = "",
 ) -> Done:
-    """Run ``scrapy robots``.
+    """Run ``scrapy robots``, or another command of Scrapy.
 
     :param folder: the working directory, or ``None`` for the current one.
     :param stdin: a text, or the number of an open file.
@@ -91,7 +92,7 @@ def run(
             given.seek(0)
             stdin = given.fileno()
         streams = (stdin, stdout or out.fileno(), stderr or (out if together else err).fileno())
-        code = _execute(("robots", *arguments), folder, streams, environ or {}, interrupted)
+        code = _execute((command, *arguments), folder, streams, environ or {}, interrupted)
         return Done(code, _written(out), _written(err))
 
 
@@ -123,19 +124,12 @@ def _read_all(terminal: int, read: list[bytes]) -> None:
             read.append(os.read(terminal, 65_536))
 
 
-def scrapy(*arguments: str, folder: Path, **more: str) -> Done:
-    """Run a command of Scrapy."""
-    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
-        code = _execute(arguments, folder, (given.fileno(), out.fileno(), err.fileno()), more)
-        return Done(code, _written(out), _written(err))
-
-
 def _execute(
     arguments: tuple[str, ...],
     folder: Path | None,
     streams: tuple[int, int, int],
     more: Mapping[str, str],
-    interrupted: str = "",
+    interrupted: str,
 ) -> int:
     """Run a command line with these standard streams, and return the exit code."""
     with contextlib.ExitStack() as stack:
@@ -189,33 +183,29 @@ def _restored(folder: Path | None) -> Iterator[None]:
                 del sys.modules[name]
 
 
-def launch(*arguments: str, folder: Path, stdin: str | bytes = "", **more: str) -> Done:
-    """Run a command in a new process, with pipes.
+def launch(*arguments: str, folder: Path, stdin: str = "", **more: str) -> Done:
+    """Run a command in a new process to its end."""
+    with start(*arguments, folder=folder, stdin=subprocess.PIPE, **more) as process:
+        out, err = process.communicate(stdin, timeout=TIMEOUT)
+    return Done(process.returncode, out, err)
+
+
+def start(
+    *arguments: str, folder: Path, stdin: int = subprocess.DEVNULL, **more: str
+) -> subprocess.Popen[str]:
+    """Start a command in a new process, with pipes.
 
     :param more: more environment variables.
     """
-    done = subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env=environment(**more),
-        input=stdin if isinstance(stdin, bytes) else stdin.encode(),
-        capture_output=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def start(*arguments: str, folder: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    """Start a command in a new process, with pipes."""
     return subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=folder,
-        env=environment(),
+        env=environment(**more),
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="surrogateescape",
     )
 
 
@@ -234,8 +224,14 @@ def stopped(*arguments: str, folder: Path, stream: str) -> Done:
 
     Stdin has blank lines, which every command ignores; more than one read returns.
     """
-    with _interruptible():
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
         return run(*arguments, folder=folder, stdin=b"\n" * 200_000, interrupted=stream)
+    except KeyboardInterrupt:
+        # Another exception, because KeyboardInterrupt would stop pytest.
+        raise AssertionError("the command did not handle Ctrl-C") from None
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 class _Interrupting(io.FileIO):
@@ -244,34 +240,18 @@ class _Interrupting(io.FileIO):
     The handler runs before the call returns, so the signal interrupts the command.
     """
 
-    _calls = 0
+    _reads = 0
 
     def write(self, data: ReadableBuffer, /) -> int:
-        self._count(1)
+        signal.raise_signal(signal.SIGINT)
         return super().write(data)
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Raise the signal the second time, and read."""
-        self._count(2)
-        return super().readinto(buffer)
-
-    def _count(self, last: int) -> None:
-        self._calls += 1
-        if self._calls == last:
+        self._reads += 1
+        if self._reads == 2:
             signal.raise_signal(signal.SIGINT)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt, and fail if the command does not handle it."""
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        # Another exception, because KeyboardInterrupt would stop pytest.
-        raise AssertionError("the command did not handle Ctrl-C") from None
-    finally:
-        signal.signal(signal.SIGINT, handler)
+        return super().readinto(buffer)
 
 
 HOUR, DAY = 3600.0, 86_400.0

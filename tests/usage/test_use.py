@@ -11,7 +11,7 @@ import scrapy
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import Reason, RobotsDisallowed, RobotsTxt
+from scrapy_robots_rfc import Reason, RobotsTxt
 from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.preferences import LABELS, parse_uses
 from scrapy_robots_rfc.core.uses import find_refusal, unknown_labels
@@ -61,10 +61,7 @@ async def outcomes(site: Site, *paths: str, use: Any = None, **others: Any) -> l
     """The outcome of each page: a status, or the reason why it was dropped."""
     declared = {} if use is None else {"ROBOTS_USE": use}
     result = await crawl([site.url(path) for path in paths], {**declared, **others})
-    found = [result.outcomes[site.url(path)] for path in paths]
-    return [
-        one.decision.reason.value if isinstance(one, RobotsDisallowed) else one for one in found
-    ]
+    return result.verdicts(*map(site.url, paths))
 
 
 @pytest.mark.parametrize(
@@ -267,8 +264,7 @@ async def test_use_of_spider_and_request(site: Site) -> None:
     ]
     site.replies["/none"] = Reply(200, headers=(("Content-Usage", "search=n"),))
     result = await crawl(requests, {"ROBOTS_USE": ["train-ai"]}, spider=Searches)
-    dropped = {url for url, one in result.outcomes.items() if isinstance(one, RobotsDisallowed)}
-    assert dropped == {site.url("/closed/1"), site.url("/none")}
+    assert result.verdicts(*requests) == [200, "use", 200, "use"]
 
 
 @ensureDeferred
@@ -380,9 +376,8 @@ async def test_unknown_label(
         for path in ("/closed", "/closed/1")
     ]
     result = await crawl(requests, {"ROBOTS_USE": setting})
-    for dropped in result.outcomes.values():
-        assert isinstance(dropped, RobotsDisallowed)
-        assert dropped.why.startswith("robots.txt line 3: refuses train-ai (")
+    for request in requests:
+        assert result.dropped(request.url).why.startswith("robots.txt line 3: refuses train-ai (")
     warning = (
         "The declared use 'trian-ai' is not a known label, so it also declares all known ones;"
         " did you mean train-ai?"
