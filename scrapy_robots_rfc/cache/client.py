@@ -252,7 +252,7 @@ class CacheClient:
         )
         if not has_lease:
             self._locked.discard(origin)
-        elif origin not in self._locked:  # we unlocked it during the call
+        elif origin not in self._locked:  # we unlocked it during the call, so give the lease back
             await self._release(origin)
         return origin in self._locked
 

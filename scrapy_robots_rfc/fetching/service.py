@@ -221,9 +221,10 @@ class RobotsService:
         """
         route = self.routes.of(request)
         failure = self._failed_routes.get((origin, route))
-        # A policy in memory that isn't for all routes is a failure of requests without a route. A
-        # proxy may still get an answer.
-        if policy is None or (route is not None and not policy.for_all_routes):
+        if policy is None:
+            return failure
+        # If it isn't for all routes, the site failed without a route, but may answer a proxy.
+        if route is not None and not policy.for_all_routes:
             return failure
         if failure is not None and failure.fetched >= policy.fetched:
             return failure
@@ -305,7 +306,8 @@ class RobotsService:
             access = fetched.access
             if isinstance(access, Local) and access.shortage:  # not sent, so not an attempt
                 pause = next(shortage_pauses)
-                await self._note_shortage(fetch, fetched, pause)
+                policy = await self._files.read(fetch.origin, self._entry_after(fetch, fetched))
+                self._report_attempt(fetch, policy, access, (pause,))
                 await self._sleep(fetch, pause)
                 continue
             if self.store is not None and isinstance(access, Local | Unreachable):
@@ -313,7 +315,7 @@ class RobotsService:
                 if policy is not None:
                     return policy
             policy, access, delays = await self._conclude(fetch, fetched)
-            await self._notify(fetch, policy, access)
+            await self._announce(fetch, policy, access)
             if not delays:
                 return policy
             fetch.attempts += 1
@@ -353,9 +355,9 @@ class RobotsService:
         if copy is not None and lookup.is_fresh and fetch.can_use(copy):
             self._count(stats.CACHE_STORE_HITS)
             policy = await self._files.read(origin, copy)
-            self._report(fetch, policy)
+            self._report_attempt(fetch, policy)
             self.memory.put(origin, policy, copy)
-            await self._notify(fetch, policy)
+            await self._announce(fetch, policy)
             return policy, False
         if copy is not None and lookup.may_fetch and self.store.shared:
             # Until there is a new copy, other workers may request pages at the old copy's interval.
@@ -363,7 +365,8 @@ class RobotsService:
             self._crawl.policy_changed(await self._files.read(origin, copy))
         # A fresh copy that doesn't apply to this route must not keep the file from being requested.
         # The store doesn't lock the file then, which isn't needed for a single route.
-        return None, lookup.may_fetch or lookup.is_fresh
+        is_fresh_for_others = lookup.is_fresh
+        return None, lookup.may_fetch or is_fresh_for_others
 
     # Making an attempt.
 
@@ -464,7 +467,7 @@ class RobotsService:
             return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         delays = self._delays(fetch, policy, access)
-        self._report(fetch, policy, access, delays)
+        self._report_attempt(fetch, policy, access, delays)
         if delays:  # nothing is cached before the last attempt
             return policy, access, delays
         if is_route_failure(access):
@@ -523,7 +526,7 @@ class RobotsService:
         local = Local(error_text(error), advice, error)
         entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
         policy = self._files.policy(fetch.origin, entry)
-        self._report(fetch, policy, local)
+        self._report_attempt(fetch, policy, local)
         self._remember_failure(fetch, policy)
         return policy
 
@@ -533,13 +536,7 @@ class RobotsService:
         if self.store is not None:
             self._runtime.spawn(self.store.unlock(fetch.origin))
 
-    async def _note_shortage(self, fetch: PendingFetch, fetched: Fetched, pause: float) -> None:
-        """Report that the machine has run out of a resource, which isn't the site's fault."""
-        entry = self._entry_after(fetch, fetched)
-        policy = await self._files.read(fetch.origin, entry)
-        self._report(fetch, policy, fetched.access, (pause,))
-
-    def _report(
+    def _report_attempt(
         self,
         fetch: PendingFetch,
         policy: OriginPolicy,
@@ -568,7 +565,7 @@ class RobotsService:
 
     # Notifying the crawl.
 
-    async def _notify(
+    async def _announce(
         self, fetch: PendingFetch, policy: OriginPolicy, access: Access | None = None
     ) -> None:
         """Notify the crawl, then wait up to ROBOTS_TIMEOUT for the signal handlers.

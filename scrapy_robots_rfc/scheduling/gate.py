@@ -27,8 +27,9 @@ from scrapy_robots_rfc.scheduling.throttle import Throttle
 #: that was handed out with it.
 MAX_STALE = 60.0
 
-# Maximum number of parts that the queue checks in one call. The next call continues.
-MAX_LOOKS = 200
+#: Maximum number of parts that the queue checks in one call, because each check may peek at a
+#: request and start a fetch. The next call continues.
+MAX_LOOKS = 20
 
 #: Meta key for a returned request whose `dont_filter` was set by us, not by the user.
 RETURNED = "_robots_rfc_returned"
@@ -272,7 +273,8 @@ class Gate:
 
     def return_request(self, request: Request) -> Request:
         """Prepare a request that was handed out for its return to the scheduler."""
-        self.count_waiting()  # this request isn't included, because it left the scheduler
+        # Only the stat needs this number. The request isn't included in it, because it left.
+        self.count_waiting()
         self.waiting_at_close = (self.waiting_at_close or 0) + 1
         skip_filter(request)
         return request

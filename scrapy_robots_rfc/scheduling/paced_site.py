@@ -25,8 +25,8 @@ class Turns:
     def __init__(self) -> None:
         #: When the last response began to arrive, or the last request failed.
         self.last: float = -math.inf
-        #: The requests that have a turn.
-        self.outstanding: set[object] = set()
+        #: Number of requests that have a turn.
+        self.outstanding: int = 0
 
     def wait(self, interval: float, now: float) -> float | None:
         """Return the seconds until a request may start, or `None` if the crawl will be woken.
@@ -39,17 +39,17 @@ class Turns:
             return None
         return max(0.0, self.last + interval - now)
 
-    def start(self, request: object) -> None:
+    def start(self, request: object) -> None:  # noqa: ARG002 - only shared turns use it
         """Use the turn granted by `wait` for a request."""
-        self.outstanding.add(request)
+        self.outstanding += 1
 
-    def unused(self, request: object) -> None:
+    def unused(self, request: object) -> None:  # noqa: ARG002 - only shared turns use it
         """Pass the turn on to the next request, because this request was not sent."""
-        self.outstanding.discard(request)
+        self.outstanding -= 1
 
     def answered(
         self,
-        request: object,
+        request: object,  # noqa: ARG002 - only shared turns use it
         interval: float,  # noqa: ARG002 - only shared turns use it
         now: float,
     ) -> None:
@@ -57,9 +57,8 @@ class Turns:
 
         :param interval: seconds until the next request.
         """
-        if request in self.outstanding:
-            self.outstanding.remove(request)
-            self.last = max(self.last, now)
+        self.outstanding -= 1
+        self.last = max(self.last, now)
 
     def block_until(self, until: float) -> None:
         """Make all workers wait after a request without a turn, such as a robots.txt request.

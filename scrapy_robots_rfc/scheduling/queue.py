@@ -34,8 +34,8 @@ from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Maximum number of requests that `pop` peeks at in one call, because each one may start a fetch.
-MAX_PEEKS = 20
+# Maximum number of slots to compare when choosing the next one.
+_MAX_SLOTS = 200
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -61,7 +61,6 @@ class QueuePart:
 
     def peek(self) -> Request | None:
         """Return the next request, or `None` if it cannot be read."""
-        self.owner.peeks += 1
         return self.queue.peek() if isinstance(self.queue, StoredPart) else peek(self.queue)
 
 
@@ -97,8 +96,6 @@ class OriginPriorityQueue:
         # The slots with such parts. Of the slots with the fewest pages in progress, the first is
         # used next and then moved to the end.
         self._slots: deque[str] = deque()
-        #: The number of peeks since the last call of `pop` began, which limits them.
-        self.peeks: int = 0
         self._file: RequestFile | None = None
         if key:  # a disk queue
             self._file = request_file(crawler, Path(key))
@@ -175,12 +172,9 @@ class OriginPriorityQueue:
         """
         if not (self.size or self._slots):  # if only `_slots` is left, it has empty parts to remove
             return None
-        self.peeks = 0
         for _ in range(MAX_LOOKS):
             if not self._slots:
                 return None
-            if self.peeks >= MAX_PEEKS:
-                break
             part = self._ready[self._next_slot()][0]
             # An empty part is removed, so it must not be parked.
             if part.size and self._gate.wait(part.queued_origin, part.peek):
@@ -195,13 +189,13 @@ class OriginPriorityQueue:
     def _next_slot(self) -> str:
         """Return the first slot among those with the fewest pages in progress.
 
-        To save time, only the first MAX_LOOKS slots are compared.
+        To save time, only the first `_MAX_SLOTS` slots are compared.
         """
         best = self._slots[0]
         if len(self._slots) == 1:
             return best
         fewest = self._pages_under_way(best)
-        for slot in islice(self._slots, 1, MAX_LOOKS):
+        for slot in islice(self._slots, 1, _MAX_SLOTS):
             if fewest == 0:  # no slot can have fewer
                 break
             pages = self._pages_under_way(slot)
@@ -224,7 +218,6 @@ class OriginPriorityQueue:
                 return None
             part.size -= 1
             self.size -= 1
-            self.peeks += request is None  # it was lost, which took as long as a peek
         self._move_back_or_remove(part)
         if request is not None:
             self._gate.hand_out(request, part.queued_origin)

@@ -190,7 +190,9 @@ class Throttle:
         return False
 
     def take(self, request: Request, origin: Origin) -> bool:
-        """Take a site's turn for a request, or return False if it has not come.
+        """Return whether a request may be sent now, and take its site's turn if there is one.
+
+        If not, `_wake` is called when the turn may have come.
 
         The queue calls this when it hands out the request, and `admit` calls it again after the
         request was judged. If the interval has become longer in the meantime, or the URL has
