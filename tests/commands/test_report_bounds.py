@@ -6,7 +6,7 @@ import io
 import json
 import tracemalloc
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -17,46 +17,23 @@ from scrapy_robots_rfc.commands.report_sums import MAX_URLS, MAX_URLS_OF_GROUP, 
 from scrapy_robots_rfc.commands.report_views import as_json, page, show
 from tests.support.reports import exempt, exported, record, unreachable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 pytestmark = pytest.mark.once
 
 MEBIBYTE = 2**20
 
 
-def summed(parts: Iterable[bytes]) -> Sums:
-    """Sum up a stream that comes in parts."""
-    stdin = SimpleNamespace(buffer=io.BufferedReader(Parts(parts)))
-    console: Any = SimpleNamespace(stdin=stdin)
+def summed(octets: bytes) -> Sums:
+    """Sum up a stream."""
+    console: Any = SimpleNamespace(stdin=SimpleNamespace(buffer=io.BytesIO(octets)))
     return report_views.summed("-", console, Sums())
 
 
-class Parts(io.RawIOBase):
-    """A stream that is read a part at a time."""
-
-    def __init__(self, parts: Iterable[bytes]) -> None:
-        self._parts = iter(parts)
-        self._rest = b""
-
-    def readable(self) -> bool:
-        """Return whether it can be read."""
-        return True
-
-    def readinto(self, room: Any) -> int:
-        """Put the next part, or what fits of it, into the room."""
-        part = self._rest or next(self._parts, b"")
-        size = min(len(room), len(part))
-        room[:size], self._rest = part[:size], part[size:]
-        return size
-
-
-def peak(parts: Iterable[bytes]) -> tuple[int, Sums | None]:
+def peak(octets: bytes) -> tuple[int, Sums | None]:
     """Return the peak memory of summing up, and the sums, if there are any."""
     sums = None
     tracemalloc.start()
     try:
-        sums = summed(parts)
+        sums = summed(octets)
     except Failed as error:
         assert "is not a report" in str(error)  # noqa: PT017 - that, or nothing
     most = tracemalloc.get_traced_memory()[1]
@@ -75,22 +52,21 @@ def peak(parts: Iterable[bytes]) -> tuple[int, Sums | None]:
 )
 def test_memory_does_not_grow_with_an_endless_line(first: bytes, again: bytes) -> None:
     """Memory does not grow with a line that never ends."""
-    piece = again * (65_536 // len(again))
-    most, _ = peak([first, *[piece] * (32 * MEBIBYTE // len(piece))])
+    most, _ = peak(first + again * (32 * MEBIBYTE // len(again)))
     assert most < 16 * MEBIBYTE
 
 
 def test_a_record_that_is_too_long_is_left_out() -> None:
     """Each piece of a record that is too long counts as broken, and the next record counts."""
-    sums = summed([exported([record(), record(spider="x" * 1_000_000), record()])])
+    sums = summed(exported([record(), record(spider="x" * 1_000_000), record()]))
     assert (sums.total.requests, sums.broken) == (2, 2)
 
 
 def test_memory_does_not_grow_with_requests() -> None:
     """Memory grows with sites and rules, and with URLs up to a limit, but not with requests."""
     one = exported([record(), unreachable()])
-    few, _ = peak([one] * 300)
-    many, sums = peak([one] * 1500)
+    few, _ = peak(one * 300)
+    many, sums = peak(one * 1500)
     assert sums is not None
     assert sums.total.requests == 3000
     assert many < few + 150_000
@@ -104,7 +80,7 @@ def test_urls_are_kept_up_to_a_limit() -> None:
         for line in range(groups)
         for number in range(MAX_URLS_OF_GROUP + 1)
     )
-    sums = summed(lines)
+    sums = summed(b"".join(lines))
     dropped = as_json(sums, "-")["dropped"]
     assert {len(group["urls"]) for group in dropped} == {MAX_URLS_OF_GROUP, 0}
     assert [group["more"] for group in dropped] == [1] * (groups - 1) + [MAX_URLS_OF_GROUP + 1]
@@ -122,7 +98,7 @@ def test_odd_values_leave_the_record_counted(name: str) -> None:
     """A record is counted even if a field has a value of a wrong type."""
     for value in ODD:
         octets = exported([record(**{name: value}), unreachable(), exempt("a.example", 1)])
-        sums = summed([octets])
+        sums = summed(octets)
         is_allowed = name == "allowed" and value is True
         assert sums.total.requests == 2 - is_allowed, value
         show_in_all_ways(sums)
@@ -147,7 +123,7 @@ def test_damage_of_any_kind_raises_nothing(data: st.DataObject) -> None:
         inserted = [b"", b'"', b"{", b"\n", b"[", b",", b"\0", octets[start:end] * 2]
         octets = octets[:start] + data.draw(st.sampled_from(inserted)) + octets[end:]
     try:
-        sums = summed([octets])
+        sums = summed(octets)
     except Failed:
         return
     show_in_all_ways(sums)

@@ -38,28 +38,24 @@ def written(exporter_class: Any, **options: Any) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    "octets",
-    [
-        written(XmlItemExporter),
-        written(CsvItemExporter),
-        written(JsonItemExporter, indent=0),
-        json.dumps([record(), record()]).encode(),
-        gzip.compress(b"", mtime=0),
-        b"User-agent: *\nDisallow: /\n",
-        b'{"title": "a"}\n',
-        b"\0\1\2\3" * 100,
-        b'{"a":' * 100_000,
-        "{}".encode("utf-16"),
-    ],
-    ids=[
-        *("XML", "CSV", "JSON array", "JSON array in one line", "packed", "robots.txt"),
-        *("other objects", "binary", "deep", "UTF-16"),
-    ],
-)
-def test_other_files_are_refused(octets: bytes, tmp_path: Path) -> None:
+OTHERS = {
+    "XML": written(XmlItemExporter),
+    "CSV": written(CsvItemExporter),
+    "JSON array": written(JsonItemExporter, indent=0),
+    "JSON array in one line": json.dumps([record(), record()]).encode(),
+    "packed": gzip.compress(b"", mtime=0),
+    "robots.txt": b"User-agent: *\nDisallow: /\n",
+    "other objects": b'{"title": "a"}\n',
+    "binary": b"\0\1\2\3" * 100,
+    "deep": b'{"a":' * 100_000,
+    "UTF-16": "{}".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_files_are_refused(kind: str, tmp_path: Path) -> None:
     """A file that is not a report in JSON lines is refused."""
-    (tmp_path / "r").write_bytes(octets)
+    (tmp_path / "r").write_bytes(OTHERS[kind])
     done = run("report", "r", folder=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err == f"scrapy robots report: r is not a report, because {ADVICE}"

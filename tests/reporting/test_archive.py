@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import json
 import logging
+import re
 import resource
 import zlib
 from contextlib import redirect_stdout
@@ -21,7 +21,7 @@ from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.reporting import archive as archives
 from tests.support.crawling import Pages, crawl
 from tests.support.documents import block, rows, settings
-from tests.support.reports import sha256
+from tests.support.reports import read, sha256
 from tests.support.site import Reply, Site, redirect, robots
 
 ROOT = Path(__file__).parents[2]
@@ -108,30 +108,25 @@ class ForSearch(Pages):
 
 
 @ensureDeferred
-async def test_declared_uses(tmp_path: Path) -> None:
+async def test_declared_uses(site: Site, tmp_path: Path) -> None:
     """The first record has the run, as in the report, and the uses that the crawl declares, if any.
 
     The spider declares them, or else the setting.
     """
     report = tmp_path / "r.jsonl"
-    for number, (use, spider) in enumerate(
-        [(["train-ai", "tdm"], Pages), (["tdm"], ForSearch), (None, Pages)]
-    ):
+    cases: list[Any] = [
+        (["train-ai", "tdm"], Pages, "train-ai, tdm"),
+        (["tdm"], ForSearch, "search"),
+        (None, Pages, None),
+    ]
+    for number, (setting, spider, declared) in enumerate(cases):
         path = tmp_path / f"{number}.warc.gz"
-        with Site({"/robots.txt": robots(FILE)}) as site:
-            await crawl(
-                [site.url("/y")],
-                {"ROBOTS_ARCHIVE": str(path), "ROBOTS_USE": use, "ROBOTS_REPORT": report},
-                spider=spider,
-            )
-    found = [records(tmp_path / f"{number}.warc.gz")[0][2].decode() for number in range(3)]
-    assert "use: train-ai, tdm\r\n" in found[0]
-    assert "use: search\r\n" in found[1]
-    assert "use: " not in found[2]
-    lines = map(json.loads, report.read_text().splitlines())
-    runs = [record["run"] for record in lines if record["reason"] == "run"]
-    for run, text in zip(runs, found, strict=True):
-        assert f"run: {run}\r\nspider: pages\r\n" in text
+        outputs = {"ROBOTS_ARCHIVE": str(path), "ROBOTS_REPORT": report}
+        await crawl([site.url("/y")], {**outputs, "ROBOTS_USE": setting}, spider=spider)
+        first = records(path)[0][2].decode()
+        run = read(report, "run")[-1]["run"]
+        assert f"run: {run}\r\nspider: pages\r\n" in first
+        assert re.findall("^use: (.*)\r", first, re.MULTILINE) == [declared] * bool(declared)
 
 
 @ensureDeferred
