@@ -13,6 +13,7 @@ import scrapy
 
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.core.text import printable
+from tests.support.case_files import tables
 from tests.support.command_line import TIMEOUT, launch, run, start, unread
 from tests.support.site import HANG, Reply, Site, redirect, robots as file
 
@@ -141,28 +142,13 @@ def test_several_urls_and_agents_are_a_table(given: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "target", "why"),
-    [
-        ("Disallow: private/", "/private/x", "/private/ was probably meant"),
-        ("Disallow: https://a.example/private/", "/private/x", "/private/ was probably meant"),
-        ("Disallow: \u201c/private/\u201d", "/private/x", "/private/ was probably meant"),
-        ("Disallow: a.example/private/", "/private/x", "/private/ was probably meant"),
-        ("Disallow: //A.example/private/", "/private/x", "/private/ was probably meant"),
-        ("Disallow: /private/.*", "/private/x", "/private/ was probably meant"),
-        ("Disallow: /Private/", "/private/x", "upper and lower case differ"),
-        ("Disallow: /private/", "/private", "the URL does not end with a slash"),
-        ("Disallow: /pri\u200bvate/", "/private/x", "/private/ was probably meant"),
-        ("Disallowed: /private/", "/private/x", "the key is unknown"),
-        ("Disallow\uff1a/private/", "/private/x", "the key is unknown"),
-    ],
-)
+@pytest.mark.parametrize(("rule", "target", "why"), tables("lint")["near"])
 def test_rule_that_was_probably_meant(rule: str, target: str, why: str) -> None:
     """A rule that would decide otherwise, but does not match because of a mistake, is named."""
     file = f"User-agent: *\n{rule}\nAllow: /private\nDisallow: /other\n"
-    text = run("check", SITE + target, "--robots", "-", stdin=file)
-    assert text.code == 0
-    near = [line for line in text.lines if line.startswith("  near")]
+    done = run("check", SITE + target, "--robots", "-", stdin=file)
+    assert done.code == 0
+    near = [line for line in done.lines if line.startswith("  near")]
     assert near == [f"  near       line 2: {printable(rule)} does not match: {why}"]
     done = run("check", SITE + target, "--robots", "-", "--json", stdin=file)
     assert done.records[0]["near"] == [{"line": 2, "text": rule, "why": why}]

@@ -43,12 +43,7 @@ def peak(octets: bytes) -> tuple[int, Sums | None]:
 
 @pytest.mark.parametrize(
     ("first", "again"),
-    [
-        (b'{"url": "', b"a"),
-        (b'{"url": "', b'{"a'),
-        (b"[", b"[1," + b" " * 97),
-        (b"", b'{"a": 1, '),
-    ],
+    [(b'{"url": "', b"a"), (b'{"url": "', b'{"a'), (b"[", b"[1," + b" " * 97), (b"", b'{"a": 1, ')],
 )
 def test_memory_does_not_grow_with_an_endless_line(first: bytes, again: bytes) -> None:
     """Memory does not grow with a line that never ends."""

@@ -123,17 +123,11 @@ def test_site_without_a_file(
     """A missing file is shown, and an unreachable file is an error with advice."""
     with Site({"/robots.txt": Reply(status)}) as site:
         done = run("show", site.url("/"), "-s", "RETRY_ENABLED=False", folder=tmp_path)
-        assert done.code == code
-        assert (
-            done.lines[0]
-            == f"  robots.txt {site.url('/robots.txt')} {result} ({status}), so {means} is allowed"
-        )
-        means = (
-            "is unreachable (503), so nothing is allowed; check whether the site is up, or use a"
-            " local copy (check --robots FILE, lint FILE)\n"
-        )
-        error = f"scrapy robots show: {site.url('/robots.txt')} {means}"
-        assert done.err == (error if code else "")
+    file, state = site.url("/robots.txt"), f"{result} ({status}), so {means} is allowed"
+    assert (done.code, done.lines[0]) == (code, f"  robots.txt {file} {state}")
+    advice = "check whether the site is up, or use a local copy (check --robots FILE, lint FILE)"
+    error = f"scrapy robots show: {file} is {state}; {advice}\n"
+    assert done.err == (error if code else "")
 
 
 @pytest.mark.parametrize("url", [["https://a.invalid/x"], []])

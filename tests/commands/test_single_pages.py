@@ -55,12 +55,7 @@ def command_line(command: str, url: str, folder: Path, *options: str) -> list[st
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = project\n")
     (folder / "project.py").write_text(PROJECT)
     (folder / "spiders.py").write_text(SPIDER.format(url=url))
-    return [
-        *options,
-        "-s",
-        "LOG_ENABLED=True",
-        *ARGUMENTS[command].format(url=url).split(),
-    ]
+    return [*options, "-s", "LOG_ENABLED=True", *ARGUMENTS[command].format(url=url).split()]
 
 
 @pytest.mark.parametrize("command", ["fetch", "view", "parse", "check"])

@@ -63,11 +63,7 @@ TAKE_A_URL = (
     ("cache", "purge", "{}", "--store", STORE),
 )
 #: Those that take a file, or a URL.
-TAKE_A_FILE = (
-    ("check", "http://a.example/", "--robots", "{}"),
-    ("lint", "{}"),
-    ("page", "{}"),
-)
+TAKE_A_FILE = (("check", "http://a.example/", "--robots", "{}"), ("lint", "{}"), ("page", "{}"))
 #: A text that is not a URL -> how it is shown.
 NOT_URLS = {
     "sftp://me:secret@a.example/": "sftp://a.example/",

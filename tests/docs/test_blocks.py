@@ -89,11 +89,7 @@ PAGE_RULES = "scrapy_robots_rfc.RfcPageRulesMiddleware"
     "shown",
     [
         {**ADDON, **settings(block("docs/page_rules.md", "python", "link-nofollow"))},
-        {
-            **BY_HAND,
-            "ROBOTS_TAG_OBEY": ["nofollow"],
-            "SPIDER_MIDDLEWARES": {PAGE_RULES: POSITION},
-        },
+        {**BY_HAND, "ROBOTS_TAG_OBEY": ["nofollow"], "SPIDER_MIDDLEWARES": {PAGE_RULES: POSITION}},
     ],
     ids=["add-on", "by hand"],
 )

@@ -87,17 +87,17 @@ async def test_log_of_many_sites(proxy: Site, caplog: pytest.LogCaptureFixture) 
 @contextmanager
 def watched_log(react: Callable[[str], object]) -> Iterator[None]:
     """Call a function with each line of the crawl's log."""
+    logger = logging.getLogger(crawl_log.__name__)
 
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            react(record.getMessage())
+    def watch(record: logging.LogRecord) -> bool:
+        react(record.getMessage())
+        return True
 
-    handler = Handler()
-    logging.getLogger(crawl_log.__name__).addHandler(handler)
+    logger.addFilter(watch)
     try:
         yield
     finally:
-        logging.getLogger(crawl_log.__name__).removeHandler(handler)
+        logger.removeFilter(watch)
 
 
 @ensureDeferred

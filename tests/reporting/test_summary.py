@@ -154,8 +154,5 @@ def test_sites_that_were_still_retried() -> None:
 )
 def test_delays_of_several_sites(sites: int, shown: str) -> None:
     """The sum of all delays may be longer than the crawl, and the summary says so."""
-    counted = {
-        "robotstxt/crawl_delay/sites": sites,
-        "robotstxt/crawl_delay/added_seconds": 240,
-    }
+    counted = {"robotstxt/crawl_delay/sites": sites, "robotstxt/crawl_delay/added_seconds": 240}
     assert Counted().lines(counted) == [f"  delays: {shown}"]

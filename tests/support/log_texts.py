@@ -21,15 +21,11 @@ LEVELS = {
     "error": "ERROR",
     "exception": "ERROR",
 }
-#: Our own methods that only log. Some take a level before the text.
-OWN_METHODS = frozenset({"_log", "_log_failure", "_log_once"})
+#: Our own methods that only log.
+OWN_METHODS = frozenset({"_log", "_log_once"})
 #: The closing summary consists of many lines, of which only the heading is in the documents.
 SUMMARY = "summary"
 _DIRECTIVE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdrgf]")
-
-
-class UnclearError(Exception):
-    """The text of a log line is not found by this file, which has to learn how."""
 
 
 def texts() -> dict[str, set[str]]:
@@ -75,8 +71,6 @@ class _Module:
             return [] if is_kind else self._with_level(call.args[1], call.args[0], scope)
         if owner != "self" or method not in OWN_METHODS:
             return []
-        if ast.unparse(call.args[0]).startswith("logging."):
-            return self._with_level(call.args[1], call.args[0], scope)
         level = self._level_of_method(method)
         return [(text, {level}) for text in self._rendered(call.args[0], scope)]
 
@@ -120,7 +114,7 @@ class _Module:
                 return [text for value in values for text in self._rendered(value, scope)]
             case ast.IfExp(body=first, orelse=second):
                 return [*self._rendered(first, scope), *self._rendered(second, scope)]
-        raise UnclearError(f"{self._name}:{node.lineno}")
+        raise AssertionError(f"learn how to read the text in {self._name}:{node.lineno}")
 
     def _part(self, part: ast.expr, scope: ast.AST) -> list[str]:
         """Return the possible texts of a part of an f-string."""

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_robots_rfc.usage.rules import (
-    MAX_CHARACTERS,
-    MAX_MEMBERS,
-    PageRules,
-    parse_rules,
-)
+from scrapy_robots_rfc.usage.rules import MAX_CHARACTERS, MAX_MEMBERS, PageRules, parse_rules
 from tests.support.case_files import tables
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()

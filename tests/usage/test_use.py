@@ -239,8 +239,7 @@ def test_refusals_of_several_uses() -> None:
     refusal = find_refusal(("train-ai", "x", "ai-input", "search", "tdm"), preferences)
     signal = "Content-Signal: search=no,ai-train=no,ai-input=yes"
     assert refusal == Refusal(
-        f"line 2: refuses train-ai and search ({signal}); line 3: refuses x (Content-Usage: x=n)",
-        2,
+        f"line 2: refuses train-ai and search ({signal}); line 3: refuses x (Content-Usage: x=n)", 2
     )
     assert find_refusal((), preferences) is None
     assert find_refusal(("ai-input", "tdm"), preferences) is None
