@@ -1,27 +1,18 @@
-"""Crawls of several processes: scrapy-redis with a real Redis server, and a real scrapyd."""
+"""Crawls of several processes: scrapy-redis with a real Redis server, and jobs of scrapyd."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import socket
-import subprocess
-import sys
 import zipfile
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING
 
 from pytest_twisted import ensureDeferred
 from redis import Redis
 
 from tests.support.documents import block, settings
+from tests.support.processes import python
 from tests.support.recipes import crawl_by, ruled, verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.redis_server import RedisServer
@@ -61,88 +52,25 @@ class Shop(Spider):
 """
 
 
-def egg(folder: Path, code: str) -> bytes:
-    """Return a project in the form that scrapyd accepts."""
-    file = folder / "shop.egg"
+def deploy(folder: Path, code: str) -> None:
+    """Store a project in the form and at the place where scrapyd keeps it."""
     extra = "SPIDER_MODULES = ['shop.spiders']\nTELNETCONSOLE_ENABLED = False\n"
-    with zipfile.ZipFile(file, "w") as archive:
+    (folder / "eggs" / "shop").mkdir(parents=True)
+    with zipfile.ZipFile(folder / "eggs" / "shop" / "1.egg", "w") as archive:
         archive.writestr("shop/__init__.py", "")
         archive.writestr("shop/settings.py", f"{code}\n{extra}")
         archive.writestr("shop/spiders.py", SPIDER)
         archive.writestr("EGG-INFO/PKG-INFO", "Metadata-Version: 1.0\nName: shop\nVersion: 1.0\n")
         archive.writestr("EGG-INFO/entry_points.txt", "[scrapy]\nsettings = shop.settings\n")
-    return file.read_bytes()
-
-
-class Scrapyd:
-    """A running scrapyd, which listens at a socket in its folder."""
-
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
-        self.process, self.folder = process, folder
-        self.wait_for(r"Process slot 0 ready")
-
-    def wait_for(self, pattern: str) -> None:
-        assert self.process.stdout is not None
-        lines = []
-        for line in self.process.stdout:
-            lines.append(line)
-            if re.search(pattern, line):
-                return
-        raise AssertionError("".join(lines))
-
-    def post(self, service: str, data: bytes, **headers: str) -> Any:
-        connection = HTTPConnection("localhost")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        with closing(connection):
-            connection.sock.connect(str(self.folder / "socket"))
-            connection.request("POST", f"/{service}.json", data, headers)
-            answer = json.load(connection.getresponse())
-        assert answer["status"] == "ok", answer
-        return answer
-
-    def add(self, project: bytes) -> None:
-        part = b'--edge\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
-        fields = {b"project": b"shop", b"version": b"1", b"egg": project}
-        body = b"".join(part % field for field in fields.items()) + b"--edge--\r\n"
-        self.post("addversion", body, **{"Content-Type": "multipart/form-data; boundary=edge"})
-
-    def run(self, site: str) -> str:
-        words = urlencode({"project": "shop", "spider": "shop", "site": site}).encode()
-        form = "application/x-www-form-urlencoded"
-        job = self.post("schedule", words, **{"Content-Type": form})["jobid"]
-        self.wait_for(rf"Process finished.*{job}")
-        return (self.folder / f"logs/shop/shop/{job}.log").read_text(encoding="utf-8")
-
-
-@contextmanager
-def scrapyd(folder: Path) -> Iterator[Scrapyd]:
-    """Run scrapyd in a folder."""
-    config = (
-        "[scrapyd]\nhttp_port = 0\nunix_socket_path = socket\npoll_interval = 0.1\nmax_proc = 1\n"
-    )
-    (folder / "scrapyd.conf").write_text(config, encoding="utf-8")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("SCRAPY")}
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-m", "scrapyd"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield Scrapyd(process, folder)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_scrapyd(tmp_path: Path) -> None:
     """A second job requests no robots.txt, because the first one has stored it."""
-    code = SCRAPYD.replace("/var/lib/scrapyd", str(tmp_path))
-    with ruled() as site, scrapyd(tmp_path) as server:
-        server.add(egg(tmp_path, code))
-        logs = [server.run(site.url("")) for _ in range(2)]
+    deploy(tmp_path, SCRAPYD.replace("/var/lib/scrapyd", str(tmp_path)))
+    with ruled() as site:
+        # The command with which scrapyd starts a job.
+        job = ("-m", "scrapyd.runner", "crawl", "shop", "-a", f"site={site.url('')}")
+        logs = [python(*job, folder=tmp_path, SCRAPY_PROJECT="shop").stderr for _ in range(2)]
         assert site.fetches == 1
         assert site.pages == ["/open", "/open"]
     assert all("(robots.txt line 2: Disallow: /private)" in log for log in logs)
