@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import logging
 import re
@@ -12,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from pytest_twisted import ensureDeferred
@@ -22,7 +19,7 @@ from scrapy.signals import spider_opened
 
 from scrapy_robots_rfc.reporting.report import FIELDS
 from tests.support.crawling import crawl, records
-from tests.support.reports import RULES, private, read, sha256
+from tests.support.reports import RULES, private, read, sha256, values
 from tests.support.site import Reply, Site, robots
 
 if TYPE_CHECKING:
@@ -238,24 +235,16 @@ async def test_all_formats_say_the_same(site: Site, tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert all(character.isprintable() or character in "\r\n" for character in text)
     assert found == [(1, 0)] * 4
-    lines = [
-        json.loads(line)
-        for line in (tmp_path / "r.jsonl").read_text(encoding="utf-8").split("\n")
-        if line
-    ]
+    lines = values(tmp_path / "r.jsonl")
     assert [line["rule"] for line in lines] == [
         *("Disallow: /p*\\x1b[2J\\u202e<&\"',\\x07\\xff", None, None)
     ]
-    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8")) == lines
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text(encoding="utf-8"))))
-    assert rows == [
-        {name: "" if value is None else str(value) for name, value in line.items()}
-        for line in lines
-    ]
-    elements = ET.fromstring((tmp_path / "r.xml").read_bytes())
-    assert [{child.tag: child.text for child in item} for item in elements] == [
-        {name: str(value) for name, value in line.items()} for line in lines
-    ]
+    assert values(tmp_path / "r.json") == lines
+    for name, nothing in (("r.csv", ""), ("r.xml", "None")):
+        assert values(tmp_path / name) == [
+            {key: nothing if value is None else str(value) for key, value in line.items()}
+            for line in lines
+        ]
 
 
 @ensureDeferred

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import json
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 from scrapy.exporters import JsonLinesItemExporter
 
@@ -99,8 +101,22 @@ def read(path: Path, *last: str) -> list[dict[str, Any]]:
 
     :param last: the reasons of such records that are included.
     """
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [record for record in found if record["reason"] not in {"origin", "run"} - set(last)]
+    left_out = {"origin", "run"} - set(last)
+    return [record for record in values(path) if record["reason"] not in left_out]
+
+
+def values(path: Path) -> list[dict[str, Any]]:
+    """All records of a report, in the format of its suffix. CSV and XML have only texts."""
+    text = path.read_text(encoding="utf-8")
+    match path.suffix:
+        case ".json":
+            return list(json.loads(text))
+        case ".csv":
+            return list(csv.DictReader(text.splitlines(), strict=True))
+        case ".xml":
+            items = ElementTree.fromstring(text)
+            return [{child.tag: child.text for child in item} for item in items]
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def sha256(octets: bytes) -> str:
