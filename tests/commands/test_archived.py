@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 
 from scrapy_robots_rfc import _runtime
 from tests.reporting.test_archive import members
+from tests.support.case_files import tables
 from tests.support.command_line import run
 from tests.support.crawling import crawl
 from tests.support.documents import block
@@ -166,18 +167,7 @@ def test_as_it_was_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    ("date", "at", "verdict"),
-    [
-        ("2030-01-01T00:00:00.500Z", "2030-01-01T00:00:00.500Z", "disallowed"),
-        ("2030-01-01T00:00:00.600Z", "2030-01-01T00:00:00.500Z", "undecided"),
-        ("2030-01-01T00:00:00.600Z", "2030-01-01 00:00:00 UTC", "disallowed"),
-        ("2030-01-01T00:00:01.100Z", "2030-01-01T00:00:00Z", "undecided"),
-        ("2030-01-01T00:30:00+01:00", "2029-12-31T23:31", "disallowed"),
-        ("2030-01-01T00:30:00+01:00", "2029-12-31T23:29", "undecided"),
-        ("0001-01-01T00:00:00+23:59", "2030-01-01", "disallowed"),
-    ],
-)
+@pytest.mark.parametrize(("date", "at", "verdict"), tables("command_lines")["archived"])
 def test_dates_are_compared_as_times(
     path: Path, url: str, date: str, at: str, verdict: str
 ) -> None:

@@ -26,6 +26,7 @@ _OTHERS = {
     "origins.toml",
     "page_rules.toml",
     "preferences.toml",
+    "reports.toml",
     "stores.toml",
 }
 

@@ -16,6 +16,7 @@ from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.preferences import LABELS, parse_uses
 from scrapy_robots_rfc.core.uses import find_refusal, unknown_labels
 from scrapy_robots_rfc.errors import SettingError
+from tests.support.case_files import tables
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, executed, rows, settings
 from tests.support.reports import read
@@ -194,9 +195,7 @@ async def test_permitted_uses_are_not_copied(site: Site) -> None:
     ("headers", "body", "source"),
     [
         ((("Content-Usage", "train-ai=n"),), "", "header"),
-        ((("Content-Signal", "ai-train=no"),), "", "header"),
         ((("X-Robots-Tag", "otherbot: noindex, scrapy: noai"),), "", "header"),
-        ((("tdm-reservation", "1"),), "", "header"),
         (HTML, '<meta name="robots" content="noml">', "meta"),
         ((*HTML, ("tdm-reservation", "0")), '<meta name="TDM-Reservation" content="1">', "meta"),
     ],
@@ -315,15 +314,7 @@ async def test_not_obeying(site: Site) -> None:
     assert [*(await crawl([site.url("/closed")], off)).outcomes.values()] == [200]
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("noai, train_ai, AI-Training", ["train-ai"]),
-        (["indexing", "RAG", "text-and-data-mining"], ["search", "ai-input", "tdm"]),
-        ("train ai", ["train-ai"]),
-        ("ai,search", ["ai", "search", "train-ai", "ai-use", "ai-input", "tdm"]),
-    ],
-)
+@pytest.mark.parametrize(("typed", "meant"), tables("preferences")["nicknames"])
 def test_nicknames_of_labels(typed: Any, meant: list[str]) -> None:
     """A name that users type for a use declares that use. An unknown name declares all uses."""
     assert [*(parse_uses(typed) or ())] == meant
