@@ -56,7 +56,8 @@ class Lookup(NamedTuple):
 
     :param entry: the newest entry, or `None` if there is none.
     :param is_fresh: True if the entry has not expired.
-    :param may_fetch: True if this crawl should fetch the file now (see `CacheClient.lock`).
+    :param may_fetch: True if this crawl should fetch the file now. If the entry is not fresh
+        either, another worker is fetching the file, so look again later (see `CacheClient.lock`).
     """
 
     entry: CacheEntry | None
@@ -82,13 +83,14 @@ class CacheClient:
         runtime: Runtime,
         count: Callable[[str], None],
     ) -> None:
-        self._store: Any = store
+        self._store: Any = store  # a `SharedStore` has more methods than a `Store`
         self._name = name
         self._settings = settings
         self._runtime = runtime
         self._count = count
         #: True if the store supports leases and turns, so that several workers can share it.
         self.shared: bool = isinstance(store, SharedStore)
+        # Identifies this crawl in leases and turns.
         self._owner = uuid.uuid4().hex
         self._threads = Threads(store.threads, runtime, "robots.txt store")
         # The origins whose files this crawl has locked.
@@ -118,8 +120,8 @@ class CacheClient:
             # Look again, because the lock's previous owner may have stored an entry in between.
             newest, is_fresh = await self._newest(origin, newest)
         if is_fresh:
-            # The lock is not needed, so release it, or forget that another worker had it earlier.
-            # Use a task, so that the caller does not have to wait.
+            # There is nothing to fetch, so unlock the file, or forget since when another worker has
+            # had the lease. Use a task, so that the caller does not have to wait.
             self._runtime.spawn(self.unlock(origin))
         return Lookup(newest, is_fresh, may_fetch)
 
@@ -128,7 +130,7 @@ class CacheClient:
     ) -> tuple[CacheEntry | None, bool]:
         """Return the newer of the known and the stored entry, and whether it is fresh.
 
-        :param known: see `find_entry`.
+        :param known: an expired entry, or `None`.
         """
         loaded = await self.load(origin)
         if loaded is None or (known is not None and loaded.fetched < known.fetched):
@@ -148,10 +150,10 @@ class CacheClient:
         """
         if may_store:
             await self.save(origin, entry)
-        elif entry.validity.unreachable_since is None:  # it is set in the latter cases
-            # The answer with `no-store` makes the previous copy in the store out of date. Drop it.
-            # Otherwise, it would be used again if the file becomes unreachable later.
-            await self._drop(origin)
+        elif entry.validity.unreachable_since is None:  # the site answered with `no-store`
+            # The answer makes the previous copy in the store out of date. Delete it. Otherwise, it
+            # would be used again if the file becomes unreachable later.
+            await self._delete(origin)
         await self.unlock(origin)
 
     # Entries.
@@ -171,19 +173,19 @@ class CacheClient:
                 "fetched again. Further unreadable copies are counted but not logged"
             )
             log_once(self, logger, logging.WARNING, text, self._name, key, error)
-            await self._drop(origin)  # so that it is not counted again
+            await self._delete(origin)  # so that it is not counted again
             return None
         return self._on_our_clock(entry)
 
     def _on_our_clock(self, stored: CacheEntry) -> CacheEntry:
-        """Convert a stored entry's timestamps to the crawl's own clock.
+        """Convert a stored entry's Unix timestamps to the crawl's own clock.
 
         An entry from the future was stored by a machine whose clock is ahead. Assume that it was
         fetched just now. Otherwise, it would stay fresh until our clock has caught up.
         """
         now = self._runtime.clock()
         date = self._runtime.date()
-        date_there = max(date, stored.fetched)  # the current date on that machine
+        date_there = max(date, stored.fetched)  # the other machine's current date, as assumed
         entry = stored.shifted(now - date_there, latest=now)
         is_far_ahead = stored.fetched > date + MAX_CLOCK_SKEW  # too far, so fetch the file again
         return entry.expiring_by(now) if is_far_ahead else entry
@@ -199,7 +201,7 @@ class CacheClient:
 
         await self._call("put", put, default=None)
 
-    async def _drop(self, origin: Origin) -> None:
+    async def _delete(self, origin: Origin) -> None:
         await self._call("delete", self._store.delete, str(origin), default=False)
 
     # Locks. A crawl that has the lease on a file in the store has locked the file.
@@ -241,11 +243,10 @@ class CacheClient:
             self._runtime.spawn(self._take_lease(origin))
 
     async def _take_lease(self, origin: Origin) -> bool:
-        """Take or renew the lease on a file, and return whether it is locked.
+        """Take or renew the lease on a file, and return whether this crawl has locked the file.
 
-        If another worker has the lease, drop our lock.
-
-        If the store fails, act as if we had the lease, so that the crawl can continue.
+        If another worker has the lease, the file is no longer locked. If the store fails, act as if
+        we had the lease, so that the crawl can continue.
         """
         has_lease = await self._call(
             "lease", self._store.lease, str(origin), self._owner, LEASE, default=True
@@ -269,7 +270,12 @@ class CacheClient:
     # Turns.
 
     async def take_turn(self, origin: Origin, seconds: float) -> float | None:
-        """Call `SharedStore.take_turn` and return its result, or `None` if the store fails."""
+        """Take or renew this crawl's turn at a site; see `SharedStore.take_turn`.
+
+        :param seconds: the time until the turn expires.
+        :returns: 0 if this crawl now has the turn, or else the seconds to wait before the next
+            call. `None` if the store fails.
+        """
 
         def take() -> float:
             wait: float = self._store.take_turn(str(origin), self._owner, seconds)
@@ -285,7 +291,10 @@ class CacheClient:
         return await self._call("take_turn", take, default=None)
 
     async def end_turn(self, origin: Origin, interval: float) -> None:
-        """Call `SharedStore.end_turn`."""
+        """End this crawl's turn at a site; see `SharedStore.end_turn`.
+
+        :param interval: the seconds until the next turn may start.
+        """
         await self._call(
             "end_turn", self._store.end_turn, str(origin), self._owner, interval, default=None
         )
@@ -297,7 +306,7 @@ class CacheClient:
     ) -> _T:
         """Call the store, unless the last call to this method has just failed.
 
-        :param method: the name of the method.
+        :param method: the name of the store's method, because failures are tracked by method.
         :param default: the value to return if the store is not called, or if it fails.
         """
         now = self._runtime.clock()
@@ -321,7 +330,10 @@ class CacheClient:
         return value
 
     def _failed(self, method: str, error: Exception) -> None:
-        """Count a failure, and log it if there have been none for a while."""
+        """Count a failed call, and do not call the method again for `RETRY_DELAY` seconds.
+
+        Log the failure if there have been none for a while.
+        """
         self._count(stats.STORE_ERRORS)
         now = self._runtime.clock()
         if now >= self._silent_until:

@@ -71,7 +71,10 @@ class CacheEntry(NamedTuple):
 
     @property
     def for_all_routes(self) -> bool:
-        """False if the fetch failed without an answer from the site, so another proxy may work."""
+        """False if another route may work, because this fetch failed without the site's answer.
+
+        The route is a proxy or an FTP account. A 407 is the proxy's answer.
+        """
         has_failed = self.validity.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL)
         return not has_failed or self.status not in (None, PROXY_REFUSES)
 
@@ -110,7 +113,7 @@ class CacheEntry(NamedTuple):
         if self.cut is not None and self.cut < settings.max_size:
             return self.expiring_by(now)
         # ROBOTS_UNREACHABLE_STATUSES decides what a 4xx status means. If the other crawl has a
-        # different value, fetch the file again. A 407 is never stored.
+        # different value, fetch the file again. (A 407 is always unreachable, but never stored.)
         if self.status is not None and 400 <= self.status <= 499:
             was_unreachable = self.validity.unreachable_since is not None
             if (self.status in settings.unreachable_statuses) is not was_unreachable:
@@ -118,7 +121,8 @@ class CacheEntry(NamedTuple):
         validity = limit_validity(self.validity, self.fetched, now, settings)
         if validity.outcome is Outcome.SUCCESSFUL:
             return self._replace(validity=validity)
-        # Drop the file, which this crawl would no longer use (ROBOTS_STALE_MAX_AGE).
+        # The entry may still contain a stale file. Drop it, because it is too old for this crawl
+        # (ROBOTS_STALE_MAX_AGE).
         return self._replace(validity=validity, body=None, validators=None, cut=None)
 
     def stored_for(self, now: float, settings: Settings) -> float:
@@ -181,9 +185,9 @@ def next_entry(
         CacheEntry, new, access.status, access.cause, now, other_host=fetched.other_host
     )
     if isinstance(access, Successful):
-        # A longer file has been truncated at the limit. But a copy confirmed by a 304 is complete,
-        # and only longer if another crawl with a higher limit stored it. A truncated copy is never
-        # confirmed, because it is stored without validators.
+        # If the body exceeds the limit, reading stopped there. The exception is a copy confirmed by
+        # a 304. It is complete, because truncated copies are stored without validators, and only
+        # exceeds the limit if another crawl with a higher limit stored it.
         is_cut = not fetched.confirmed and len(access.body) > settings.max_size
         cut = settings.max_size if is_cut else None
         return make_entry(fetched.validators, access.body, lifetime, cut)
@@ -191,7 +195,7 @@ def next_entry(
         return make_entry(
             old.validators, old.body, old.lifetime, old.cut, other_host=old.other_host
         )
-    return make_entry()
+    return make_entry()  # without a file
 
 
 def entry_for_route(
@@ -203,6 +207,7 @@ def entry_for_route(
     does not start the clock for ROBOTS_UNREACHABLE_MAX_AGE.
 
     :param old: the origin's entry.
+    :param access: `Unreachable` if the proxy failed, or `Local` if the crawl itself failed.
     """
     # Never allow everything because of such a failure, however long it lasts.
     settings = settings._replace(unreachable_max_age=None)

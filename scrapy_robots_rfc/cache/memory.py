@@ -106,7 +106,8 @@ class MemoryCache:
     ) -> None:
         self._parse = parse
         self._evicted = evicted
-        # Each origin is in one of these tables. An entry that is parsed again stays packed, too.
+        # Each origin is in one of these tables. If a packed entry is parsed again, its packed form
+        # is kept next to the policy, so that it does not have to be packed again.
         size = min(parsed[0], origins)
         self._parsed: _Table[tuple[Policy, CacheEntry | bytes]] = _Table(size, parsed[1])
         self._packed: _Table[bytes] = _Table(
@@ -121,7 +122,7 @@ class MemoryCache:
         parsed = self._parsed.get(origin)
         if parsed is not None:
             self._parsed.move_to_end(origin)
-            return parsed[0][0]
+            return parsed[0][0]  # `parsed` is ((policy, entry), weight)
         packed = self._packed.drop(origin)
         if packed is None:
             return None
@@ -143,7 +144,11 @@ class MemoryCache:
         self._put(origin, policy, entry, len(entry.body or b""))
 
     def _put(self, origin: Origin, policy: Policy, entry: CacheEntry | bytes, size: int) -> None:
-        """Add a parsed file of some size, and serialize the entries that must make room for it."""
+        """Add a parsed file, and serialize the entries that must make room for it.
+
+        :param entry: the entry, which may already be serialized.
+        :param size: the size of the file in bytes.
+        """
         weight = VALUE_OVERHEAD + PARSED_FACTOR * size
         # The slice converts the origin to a plain tuple (see `_Key`).
         for key, (_, old) in self._parsed.put(origin[:], (policy, entry), weight):

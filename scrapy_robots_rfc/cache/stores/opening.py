@@ -87,6 +87,7 @@ def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - optional
 
         return SqliteStore(path), address
+    # For a file without the right prefix, such as `robots.db` or `sqlite:robots`, suggest it.
     file = address.removeprefix("sqlite:").removeprefix("//")
     is_file = file.endswith(_FILES) or (file != address and file.strip("/"))
     if is_file and "://" not in file:

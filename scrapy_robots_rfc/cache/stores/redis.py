@@ -199,7 +199,7 @@ class RedisStore(SharedStore):
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""
-        microseconds = 1000 * _milliseconds(interval) if interval else 0
+        microseconds = 1000 * _milliseconds(interval) if interval else 0  # not rounded up
         self._end_turn([self.name_of("turn", key)], [owner, microseconds])
 
     def name_of(self, kind: str, key: str) -> bytes:
