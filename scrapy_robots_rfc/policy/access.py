@@ -175,8 +175,9 @@ class FetchStep(NamedTuple):
         :param location: the Location header, if any.
         :param body: the decoded body.
         :param unreachable_statuses: the 4xx statuses in ROBOTS_UNREACHABLE_STATUSES, and 304 if
-            there is a cached file.
+            there is a cached file, which an unexpected 304 must not replace.
         :param cached: the body of the cached file, if the request was conditional (RFC 9110, 13.1).
+            Otherwise, a 304 is unexpected.
         """
         http_status = self.scheme.http_status(status)
         if http_status == 304 and cached is not None:
@@ -229,7 +230,7 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
 
     :param url: the requested URL.
     :param location: the Location header, if any.
-    :param scheme: the definition of the requested URL's scheme, in case it is not in `SCHEMES`.
+    :param scheme: the definition of the requested URL's scheme, to use if it is not in `SCHEMES`.
     """
     if not location:
         return None
@@ -334,7 +335,8 @@ def validity_after(
         next_fetch = min(next_fetch, confirmed + settings.stale_max_age)
         return Validity(Outcome.SUCCESSFUL, next_fetch, confirmed, since)
     # Without a file, nothing is allowed at first. If the site stays unreachable for too long, it is
-    # treated as unavailable, so everything is allowed (2.3.1.4).
+    # treated as unavailable, so everything is allowed (2.3.1.4). A file that is too old is not used
+    # any more, so `confirmed` is left out.
     if settings.unreachable_max_age is not None and now >= since + settings.unreachable_max_age:
         return Validity(Outcome.UNAVAILABLE, next_fetch, unreachable_since=since)
     return Validity(Outcome.UNREACHABLE, next_fetch, unreachable_since=since)
@@ -348,7 +350,7 @@ def limit_validity(old: Validity, fetched: float, now: float, settings: Lifetime
     if old.unreachable_since is None:
         return old._replace(fresh_until=min(old.fresh_until, fetched + settings.cache_max_age))
     # The last fetch failed. What applies in that case depends on the settings and on the time, for
-    # example on whether an earlier file is too old.
+    # example on whether an earlier file is too old, so determine it again.
     validity = validity_after(old, Outcome.UNREACHABLE, now, settings)
     if validity.outcome is not old.outcome:
         return validity._replace(fresh_until=now)  # expired, so that the file is fetched again
@@ -365,7 +367,8 @@ def backoff_delays(
 ) -> tuple[float, ...]:
     """Return the delay in seconds before each remaining attempt.
 
-    :param attempts: the number of attempts before the one that just failed.
+    :param attempts: the number of attempts before the one that just failed. The same number of
+        delays has been used.
     :param retry_after: the Retry-After delay in seconds. It only affects the first delay.
     """
     delays = settings.unreachable_backoff[attempts:]
@@ -433,6 +436,7 @@ def freshness(lines: HeaderLines, now: float) -> Freshness:
     expiry_date = 0.0 if expires.strip() in (b"0", b"-1") else parse_http_date(expires)
     if expiry_date is None:
         return Freshness(None, age)
+    # Both dates are from the server's clock, so its error does not matter (RFC 9111, 4.2.1).
     date = parse_http_date(_first(lines, b"Date"))
     lifetime = expiry_date - (now if date is None else date)
     return Freshness(min(max(0.0, lifetime), _MAX_SECONDS), age)
@@ -456,7 +460,10 @@ def last_modified(lines: HeaderLines) -> bytes | None:
 
 
 def _directives(cache_control: bytes) -> dict[bytes, bytes]:
-    """Return the Cache-Control directives, by name."""
+    """Return the value of each Cache-Control directive, by lowercase name.
+
+    The value of a directive without one is empty.
+    """
     directives: dict[bytes, bytes] = {}
     for element in _ELEMENT.findall(cache_control[:_MAX_CACHE_CONTROL]):
         name, _, value = element.partition(b"=")

@@ -49,7 +49,7 @@ class Scheme(NamedTuple):
         """Convert a status to the HTTP status with the same meaning (RFC 9309, 2.3.1)."""
         if self.answers is Answers.FTP:
             return status if status in (200, 404) else 503
-        if self.answers is Answers.GEMINI and status < 100:
+        if self.answers is Answers.GEMINI and status < 100:  # not an HTTP status
             return _GEMINI.get(status // 10, 503)
         return status
 
@@ -202,7 +202,7 @@ _PARAMS = re.compile(";[^/]*$")
 def other_reading(url: str) -> str | None:
     """Return the URL that other software may request instead, or `None` if it is the same.
 
-    Some download handlers and servers remove ``.`` and ``..`` from the path (RFC 3986, 5.2.4).
+    Some download handlers and servers resolve ``.`` and ``..`` in the path (RFC 3986, 5.2.4).
     Scrapy's FTP handler removes parameters and the query, decodes the path and merges slashes.
     Callers check both URLs, and only fetch the page if both are allowed.
     """
@@ -245,8 +245,8 @@ def join_url(base: str, reference: str) -> str:
     scheme = base.partition(":")[0]
     if scheme in ("http", "https") or urlsplit(reference).scheme:
         return urljoin(base, reference)
-    # If `urljoin` does not know a scheme, it returns the reference unchanged. Pretend that the base
-    # is an http URL, and restore its scheme in the result.
+    # If `urljoin` does not know the base's scheme, it returns the reference unchanged. Pretend that
+    # the base is an http URL, and restore its scheme in the result.
     return scheme + urljoin(f"http{base[len(scheme) :]}", reference).removeprefix("http")
 
 
@@ -298,6 +298,7 @@ class Site(NamedTuple):
             raise ValueError(text)
         if match["wildcard"] and is_ip_address:  # an address has no subdomains
             raise ValueError(text)
+        # `origin` always has a port. If the text has no scheme or port, it does not mean that port.
         port = origin.port if scheme or match["port"] else None
         return cls(text, origin.host, match["wildcard"] is not None, scheme, port)
 
@@ -315,7 +316,7 @@ def parse_origin(text: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Origin:
     :raises ValueError: if the text is not an origin.
     """
     site = Site.of(text, schemes)
-    if site.scheme is None or site.port is None or site.wildcard:
+    if site.scheme is None or site.port is None or site.wildcard:  # it covers several origins
         raise ValueError(text)
     return Origin(site.scheme, site.host, site.port)
 

@@ -101,7 +101,7 @@ def _bound_of(record: Record) -> Bound | None:
 def _pace_from(bounds: Iterable[Bound]) -> Pace | None:
     """Return a pace with only the largest bound for each window, or `None` if there are no bounds.
 
-    If there are too many windows, the remaining bounds apply all day.
+    If there are too many windows, bounds with further windows apply all day.
     """
     largest: dict[VisitTime | None, Bound] = {}
     for bound in bounds:
