@@ -13,7 +13,7 @@ from scrapy_robots_rfc.cache.entry import CacheEntry, Validators, encode
 from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.policy.access import Outcome
 from tests.support.command_line import run
-from tests.support.documents import ROOT, block, blocks
+from tests.support.documents import block, blocks, rows
 from tests.support.entries import made
 from tests.support.reports import crawl, exported
 from tests.support.site import Site, redirect, robots as file
@@ -120,11 +120,7 @@ def test_workflow_in_the_documents_works(folder: Path) -> None:
 
 def keys(head: str) -> list[str]:
     """Return the keys in a table of docs/cli.md, by its head."""
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    (table,) = re.findall(rf"^\| {re.escape(head)} \|.*\n((?:^\|.*\n)+)", text, re.MULTILINE)
-    return [
-        key for row in table.splitlines()[1:] for key in re.findall("`(.*?)`", row.split(" | ")[0])
-    ]
+    return [key for row in rows("docs/cli.md", head) for key in re.findall("`(.*?)`", row[0])]
 
 
 def test_keys_of_json_are_those_of_the_document(folder: Path) -> None:

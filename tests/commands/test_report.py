@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from importlib.metadata import version
@@ -13,7 +12,7 @@ import pytest
 
 from scrapy_robots_rfc.commands.report_sums import MEANINGS
 from scrapy_robots_rfc.core.decision import Reason
-from tests.support.command_line import run
+from tests.support.command_line import run, unread
 from tests.support.reports import FEW, crawl, ended, exempt, exported, record, unreachable
 
 if TYPE_CHECKING:
@@ -287,10 +286,7 @@ def test_broken_lines_are_counted_and_left_out(
 def test_a_closed_output_is_no_failure_and_a_full_disk_is(tmp_path: Path) -> None:
     """The exit code is 0 if the reader closes the output early, and 2 if the disk is full."""
     (tmp_path / "r").write_bytes(exported(FEW))
-    ours, its = os.pipe()
-    os.close(ours)
-    done = run("report", "r", folder=tmp_path, stdout=its)
-    os.close(its)
+    done = unread("report", "r", folder=tmp_path)
     assert (done.code, done.err) == (0, "")
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
         done = run("report", "r", folder=tmp_path, stdout=full.fileno())

@@ -255,20 +255,12 @@ def test_a_click_sorts_a_table(shown: Shown) -> None:
     name.click()
     sites = sorted(row["origin"] for row in sums["by_origin"])
     assert [row[0].split("\n")[0] for row in rows(browser, "origin")] == sites
-    assert sort_of(browser) == ["ascending", None, None, None]
+    headings = "[...document.querySelectorAll('#origin thead th')]"
+    order = browser.run(f"return {headings}.map((one) => one.getAttribute('aria-sort'))")
+    assert order == ["ascending", None, None, None]
     allowed.click()
     numbers = sorted((row["allowed"] for row in sums["by_origin"]), reverse=True)
     assert [int(row[3]) for row in rows(browser, "origin")] == numbers
-
-
-def sort_of(browser: Browser) -> list[str | None]:
-    """Return `aria-sort` of each heading."""
-    script = """
-        return [...document.querySelectorAll("#origin thead th")]
-            .map((one) => one.getAttribute("aria-sort"))
-    """
-    found: list[str | None] = browser.run(script)
-    return found
 
 
 # How it looks.

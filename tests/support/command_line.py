@@ -146,15 +146,14 @@ def _execute(
         patch.setattr(cmdline, "entry_points", _entry_points)
         patch.setattr(log, "_scrapy_root_handler", None)
         patch.setattr(PythonLoggingObserver, "start", lambda _: None)  # it would never stop
+        of_stderr: Any = {"errors": "backslashreplace", "line_buffering": True}
         for name, number in zip(("stdin", "stdout", "stderr"), streams, strict=True):
             raw = (_Interrupting if name == interrupted else io.FileIO)(
                 os.dup(number), "r" if name == "stdin" else "w"
             )
             buffer: Any = io.BufferedReader(raw) if name == "stdin" else io.BufferedWriter(raw)
-            how: Any = (
-                {"errors": "backslashreplace", "line_buffering": True} if name == "stderr" else {}
-            )
-            patch.setattr(sys, name, stack.enter_context(io.TextIOWrapper(buffer, **how)))
+            options = of_stderr if name == "stderr" else {}
+            patch.setattr(sys, name, stack.enter_context(io.TextIOWrapper(buffer, **options)))
         try:
             cmdline.execute(["scrapy", *arguments])
         except SystemExit as end:
@@ -177,9 +176,8 @@ def _restored(folder: Path | None) -> Iterator[None]:
         os.environ.clear()
         os.environ.update(variables)
         for name in sys.modules.keys() - modules:
-            if folder is not None and str(getattr(sys.modules[name], "__file__", "")).startswith(
-                str(folder)
-            ):
+            file = str(getattr(sys.modules[name], "__file__", ""))
+            if folder is not None and file.startswith(str(folder)):
                 del sys.modules[name]
 
 
@@ -276,24 +274,14 @@ class Done:
 
 
 NOW = time.time()
-OPEN = made(
-    Outcome.SUCCESSFUL,
-    200,
-    "200",
-    NOW - 2 * HOUR,
-    NOW + 22 * HOUR,
-    confirmed=NOW - 2 * HOUR,
+THEN = NOW - 2 * HOUR
+OPEN = made(Outcome.SUCCESSFUL, 200, "200", THEN, NOW + 22 * HOUR, THEN)._replace(
     validators=Validators("http://a.example/robots.txt", b'"v1"', b"Tue, 14 Nov 2023 22:13:20 GMT"),
     body=b"User-agent: *\nDisallow: /x\n",
 )
 MISSING = made(Outcome.UNAVAILABLE, 404, "404", NOW - 2 * DAY, NOW - DAY)
 CLOSED = made(
-    Outcome.UNREACHABLE,
-    None,
-    "DownloadTimeoutError",
-    NOW - 60,
-    NOW + 240,
-    unreachable_since=NOW - DAY,
+    Outcome.UNREACHABLE, None, "DownloadTimeoutError", NOW - 60, NOW + 240, None, NOW - DAY
 )
 
 
