@@ -115,6 +115,7 @@ def product_tokens(identification: str | bytes) -> tuple[str, ...]:
 
 
 def _to_text(identification: str | bytes) -> str:
+    """Decode bytes as UTF-8, and strip whitespace."""
     if isinstance(identification, bytes):
         identification = identification.decode("utf-8", "replace")
     return identification.strip()

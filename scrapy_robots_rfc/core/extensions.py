@@ -57,7 +57,7 @@ class RequestRate(NamedTuple):
 
 
 def _seconds(number: str, unit: str = "") -> float:
-    # This is infinite for a number that is too large.
+    """Convert a number in a unit of `_UNITS` to seconds, or to infinity if it is too large."""
     return float(number.replace(",", ".")) * _UNITS[unit.lower()]
 
 

@@ -53,7 +53,8 @@ def deciding_tokens(
 ) -> str | Sequence[str]:
     """Return the tokens that decide about a URL, with no more than one virtual user agent.
 
-    If there are several virtual user agents, the first one that is disallowed decides.
+    If there are several virtual user agents, the first one that is disallowed decides, or just the
+    first one if none is. For files that are not from Gemini, all tokens are returned.
     """
     # Only a list may contain several virtual user agents.
     if not isinstance(file, GeminiFile) or isinstance(tokens, str):
@@ -65,6 +66,6 @@ def deciding_tokens(
         for agent in tokens
         if agent in virtual
     ]
-    # `file.decide` would call this function again.
+    # Use the base class's method, because `file.decide` would call this function again.
     disallowed = (each for each in combinations if not RobotsTxt.decide(file, url, each).allowed)
     return next(disallowed, combinations[0] if combinations else tokens)

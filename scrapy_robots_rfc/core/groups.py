@@ -106,19 +106,19 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
     """
     names = [agent.name if key.whole else agent.token for agent in agents]
     section = Section(0, 0, 0)  # the previous section, or the start of the file
-    at = 0
-    for first, name in enumerate(names):
-        if first < at or name != key.text:
+    at = 0  # the index of the first user-agent line after that section
+    for match, name in enumerate(names):
+        if match < at or name != key.text:  # already in that section, or for another crawler
             continue
         # The section ends where a group starts whose first line names another crawler.
-        at = first + 1
+        at = match + 1
         while at < len(agents) and (names[at] == name or not _starts_group(file, agents, at)):
             at += 1
         # Go back to the start of the group, which may be a line for another crawler.
-        first_line = first
-        while not _starts_group(file, agents, first_line):
-            first_line -= 1
-        start = agents[first_line].end
+        first = match
+        while not _starts_group(file, agents, first):
+            first -= 1
+        start = agents[first].end
         end = agents[at].start - 1 if at < len(agents) else len(file)
         lines_before = section.lines_before + file.count(b"\n", section.start, start)
         section = Section(start, end, lines_before)
@@ -129,6 +129,8 @@ def _starts_group(file: bytes, agents: Sequence[AgentLine], at: int) -> bool:
     """Return whether a user-agent line starts a group, which is the case after a rule (2.1).
 
     Records that are not rules may come between the user-agent lines of a group.
+
+    :param at: the index of the line in `agents`.
     """
     return at == 0 or _has_rules(file, agents[at - 1].end, agents[at].start)
 

@@ -109,10 +109,13 @@ def _products_in_text(text: str) -> Iterator[_Product]:
     is_in_name = False
     for word in _words_of(text):
         product = _parse_product(word, is_own_name=text.startswith(word))
-        if product and (product.version or product.is_crawler or not is_in_name):
-            yield product
-        # `for` does not end the name in `FooBot for Bar`, but `Safari/537.36` would.
-        is_in_name = not product.version if product else is_in_name and _is_sent_by_browsers(word)
+        if product is None:
+            # `for` does not end the name in `FooBot for Bar`, but `Safari/537.36` would.
+            is_in_name = is_in_name and _is_sent_by_browsers(word)
+        else:
+            if product.version or product.is_crawler or not is_in_name:
+                yield product
+            is_in_name = not product.version  # a version ends a name
 
 
 def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_Product]:
@@ -129,7 +132,7 @@ def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_
             product = _parse_product(word, is_own_name=is_beside_compatible)
             if product is None:
                 continue
-            is_versioned = word == words[0] and product.version[:1].isdigit()
+            is_versioned = word == words[0] and product.version[:1].isdigit()  # `Foo/2.1`
             is_named = names_crawler and (product.version or is_alone)
             if product.is_crawler or is_versioned or is_named:
                 yield product
@@ -143,21 +146,20 @@ def _words_of(text: str) -> list[str]:
 def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
     """Parse a word, or return `None` if it is not a name or if browsers send it.
 
-    :param is_own_name: True if a word with a version names the crawler here, and also a word that
-        starts with a digit, such as `80legs`.
+    :param is_own_name: True if the crawler's own name is expected here, so that unusual names are
+        accepted if they have a version, such as `FooBrowser/2.0`, or look like `80legs`.
     """
     name, _, version = word.partition("/")
+    is_valid = _is_name(name) and _has_letter(name)
+    if not is_valid or _is_phone(name) or _is_sent_by_browsers(name):
+        return None
     product = _Product(name, version, _has_crawler_word(name) is not None)
-    if not _is_name(name) or not _has_letter(name):
-        return None
-    if _is_phone(name) or _is_sent_by_browsers(name):
-        return None
-    # A name may only start with a digit if it is clearly a crawler's, such as `360Spider`.
-    looks_like_name = product.is_crawler or not (name[0].isdigit() or _is_browser(name))
-    has_digits_first = name[0].isdigit() and name.lstrip("0123456789")[:1].isalpha()
-    is_named = is_own_name and (version or has_digits_first)
-    return product if looks_like_name or is_named else None
+    # Usual names do not start with a digit, unless they contain a crawler word: `360Spider`.
+    is_usual = product.is_crawler or not (name[0].isdigit() or _is_browser(name))
+    is_like_80legs = name[0].isdigit() and name.lstrip("0123456789")[:1].isalpha()
+    return product if is_usual or (is_own_name and (version or is_like_80legs)) else None
 
 
 def _is_sent_by_browsers(name: str) -> bool:
+    """Return whether browsers send a word, ignoring digits at its end."""
     return name.lower().rstrip("0123456789._-") in _BROWSER_WORDS  # `Win64`, `X11`

@@ -144,7 +144,7 @@ class PartByPlace(NamedTuple):
         :param is_at_end: True if the match must be at the end of the target.
         """
         path_length = len(target.partition("?")[0])
-        # If the text contains a `?`, a match that starts in the path ends in the query. For
+        # A match that starts in the path also ends there, unless the text contains a `?`. For
         # example, a match of `b?c=1` ends 4 characters after the path, because `?c=1` is not in it.
         _, question_mark, query = self.in_path.partition("?")
         last_end = path_length + len(question_mark) + len(query)

@@ -165,6 +165,7 @@ class RobotsTxt:
         return (ANY, ANY_KEY) if self._has_group(ANY_KEY) else None
 
     def _has_group(self, key: GroupKey) -> bool:
+        """Return whether a user-agent line has the key's full name or token."""
         return key.text in (self._names if key.whole else self._tokens)
 
     @cached_property

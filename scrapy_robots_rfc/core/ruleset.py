@@ -154,7 +154,7 @@ class RuleIndex:
         """
         # A rule can only match if the target contains its literal and its needle. With few special
         # rules, search the target for each of them. With many, first collect the set of literals
-        # and needles that the target contains, and look them up there.
+        # and needles that the target contains, and look them up there. `in searched` does either.
         literals: Iterable[str] = self._by_literal
         searched: str | set[str] = target
         if self._sizes:  # there are many special rules
@@ -285,16 +285,16 @@ def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
     target that are keys.
     """
     texts = _without_special(patterns)
-    is_shared = len(patterns) > _MAX_SEARCHES
+    has_many = len(patterns) > _MAX_SEARCHES
     needles = list(map(_needle, texts))
-    by_literal = dict.fromkeys(needles, "") if is_shared else {}
-    sharing, counts = Counter(needles), Counter("*".join(texts).split("*"))
+    by_literal = dict.fromkeys(needles, "") if has_many else {}
+    needle_counts, run_counts = Counter(needles), Counter("*".join(texts).split("*"))
     groups: dict[str, list[str]] = {}
     for pattern, text, needle in zip(patterns, texts, needles, strict=False):
-        if is_shared and sharing[needle] == 1:
+        if has_many and needle_counts[needle] == 1:  # no other rule has this needle
             by_literal[needle] = pattern  # faster than a list, and there may be 40,000
             continue
-        literal = _rarest(text, counts, groups) if is_shared else max(text.split("*"), key=len)
+        literal = _rarest(text, run_counts, groups) if has_many else max(text.split("*"), key=len)
         groups.setdefault(literal, []).append(pattern)
     for literal, group in groups.items():
         single = by_literal.get(literal)  # a rule whose needle is the literal of others
@@ -302,14 +302,14 @@ def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
     return by_literal
 
 
-def _rarest(text: str, counts: Mapping[str, int], groups: Mapping[str, Sequence[str]]) -> str:
+def _rarest(text: str, run_counts: Mapping[str, int], groups: Mapping[str, Sequence[str]]) -> str:
     """Return the start or end of the rarest run in a pattern, whichever fewer rules share.
 
     :param text: the pattern, as returned by `_without_special`.
-    :param counts: run -> the number of times that it occurs in all patterns.
+    :param run_counts: run -> the number of times that it occurs in all patterns.
     :param groups: literal -> the patterns that have it so far.
     """
-    rarest_run = min(text.split("*"), key=counts.__getitem__)
+    rarest_run = min(text.split("*"), key=run_counts.__getitem__)
     start, end = rarest_run[:_MAX_SIZE], rarest_run[-_MAX_SIZE:]
     return end if len(groups.get(end, ())) < len(groups.get(start, ())) else start
 

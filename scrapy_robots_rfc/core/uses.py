@@ -38,12 +38,12 @@ def find_refusal(uses: Iterable[str], preferences: Mapping[str, Preference]) -> 
         if preference is not None and preference.allowed is False:
             refused.setdefault(preference, []).append(use)
     texts = (
-        f"line {preference.line}: " * (preference.line is not None)
+        ("" if preference.line is None else f"line {preference.line}: ")
         + f"refuses {join_items(labels)} ({preference.source[:_MAX_SHOWN]})"
         for preference, labels in refused.items()
     )
     why = printable("; ".join(texts))
-    return Refusal(why, next(iter(refused)).line) if refused else None
+    return Refusal(why, next(iter(refused)).line) if refused else None  # the first one's line
 
 
 def header_preferences(
@@ -80,4 +80,5 @@ def _join_first(lines: Iterable[bytes]) -> tuple[bytes, bool]:
 
 
 def _header(name: str, value: bytes) -> str:
+    """Return the source of a header's preferences, as shown in messages."""
     return f"header {name}: {value.decode('latin-1')}"
