@@ -49,16 +49,6 @@ async def test_server_without_the_file(folder: Path) -> None:
 
 
 @ensureDeferred
-async def test_server_that_refuses_the_login(folder: Path) -> None:
-    """Any other reply means unreachable (2.3.1.4), and is the reason."""
-    with ftp_site(folder, anonymous=False) as site:
-        done = await crawl([site.url("/open")])
-        why = done.dropped(site.url("/open")).why
-        assert why.startswith("robots.txt unreachable: the FTP server answered 530 ")
-        assert site.retrieved == []
-
-
-@ensureDeferred
 async def test_the_account_of_the_page_is_used_for_its_server(folder: Path, tmp_path: Path) -> None:
     """The user and password of a page are used on its host, but not its local file name."""
     local = tmp_path / "local"

@@ -80,17 +80,6 @@ async def test_any_parser_reads_the_rules_of_gemini(capsule: Capsule, parser: st
 
 
 @ensureDeferred
-async def test_a_crawl_with_two_purposes_obeys_both(capsule: Capsule) -> None:
-    """A page is fetched if each of the purposes may fetch it."""
-    capsule.pages = {
-        **capsule.pages,
-        "/robots.txt": (TEXT, f"{RULES}\nUser-agent: indexer\nDisallow: /open\n"),
-    }
-    ends, _ = await pages(capsule, {"ROBOTSTXT_USER_AGENT": ["archiver", "indexer"]})
-    assert [path for path, end in ends.items() if end == 20] == []
-
-
-@ensureDeferred
 async def test_a_store_and_an_archive_keep_the_file_of_a_capsule(
     capsule: Capsule, tmp_path: Path
 ) -> None:

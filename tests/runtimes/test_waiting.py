@@ -109,22 +109,11 @@ def snapshot(request: Request) -> dict[str, Any]:
 
 
 class Faithful(Pages):
-    """Requests each page twice, and sets `gate` when all requests are queued.
-
-    Records the requests, the duplicates, and the requests that callbacks and errbacks got.
-    """
-
-    allowed_domains = ("127.0.0.1",)
-    gate: threading.Event
+    """Requests each page twice, and keeps what it yielded and what its callbacks got."""
 
     async def start(self) -> AsyncIterator[Any]:
-        self.sent: list[tuple[Request, dict[str, Any]]] = []
+        self.sent: dict[str, tuple[Request, dict[str, Any]]] = {}
         self.came: list[Request] = []
-        self.arguments: list[int] = []
-        self.dropped: list[str] = []
-        self.scheduled = 0
-        self.crawler.signals.connect(self.on_dropped, signals.request_dropped)
-        self.crawler.signals.connect(self.on_scheduled, signals.request_scheduled)
         for number, item in enumerate([*self.requests, *self.requests]):
             request = Request(
                 item.url,
@@ -137,21 +126,12 @@ class Faithful(Pages):
                 flags=["flag"],
                 cb_kwargs={"argument": 2},
             )
-            self.sent.append((request, snapshot(request)))
+            self.sent.setdefault(request.url, (request, snapshot(request)))
             yield request
 
-    def on_scheduled(self) -> None:
-        self.scheduled += 1
-        if self.scheduled == 2 * len(self.requests):
-            self.gate.set()
-
-    def on_dropped(self, request: Request) -> None:
-        self.dropped.append(request.url)
-
-    def parse(self, response: Any, argument: int = 0, **_: Any) -> None:
+    def parse(self, response: Any, **_: Any) -> None:
         super().parse(response)
         self.came.append(response.request)
-        self.arguments.append(argument)
 
     def failed(self, failure: Any) -> None:
         super().failed(failure)
@@ -166,17 +146,16 @@ async def test_request_that_waited(site: Site, tmp_path: Path, is_on_disk: bool)
     site.replies["/robots.txt"] = robots(FEW, gate=gate)
     pages = [site.url(target) for target in ("/few/1", "/few/2", "/x", "/y")]
     settings = {"JOBDIR": str(tmp_path) if is_on_disk else None}
-    result = await crawl(pages, settings, spider=Faithful, gate=gate)
-    spider = result.spider
+    result = await crawl(pages, settings, spider=Faithful, prepare=opens(gate, 8))
     assert result.verdicts(*pages) == [200, 200, "rule", "rule"]
-    # Without the duplicates.
-    sent = {request.url: (request, before) for request, before in reversed(spider.sent)}
-    assert [sent[request.url][1] for request in spider.came] == [*map(snapshot, spider.came)]
-    assert is_on_disk or all(request is sent[request.url][0] for request in spider.came)
-    assert spider.arguments == [2, 2]
-    assert sorted(spider.dropped) == sorted(pages)
+    came = {request.url: request for request in result.spider.came}
+    assert {url: snapshot(request) for url, request in came.items()} == {
+        url: before for url, (_, before) in result.spider.sent.items()
+    }
+    assert is_on_disk or all(came[url] is sent for url, (sent, _) in result.spider.sent.items())
     place = "disk" if is_on_disk else "memory"
-    assert (spider.scheduled, result.stats[f"scheduler/enqueued/{place}"]) == (8, 4)
+    counted = (f"scheduler/enqueued/{place}", "dupefilter/filtered")
+    assert [result.stats[key] for key in counted] == [4, 4]
     assert site.fetches == 1
 
 
