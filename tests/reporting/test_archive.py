@@ -127,6 +127,7 @@ async def test_declared_uses(site: Site, tmp_path: Path) -> None:
         run = read(report, "run")[-1]["run"]
         assert f"run: {run}\r\nspider: pages\r\n" in first
         assert re.findall("^use: (.*)\r", first, re.MULTILINE) == [declared] * bool(declared)
+    assert len({record["run"] for record in read(report, "run")}) == len(cases)
 
 
 @ensureDeferred

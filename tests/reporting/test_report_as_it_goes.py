@@ -12,13 +12,31 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy.extensions.feedexport import FileFeedStorage
 
-from tests.support.crawling import crawl, records, short
+from tests.support.crawling import Pages, crawl, records, short
 from tests.support.ftp_site import PASSWORD, USER, served_ftp
 from tests.support.reports import RULES, private, read, values
 from tests.support.site import Site, robots
 
 if TYPE_CHECKING:
     pass
+
+
+class Looking(Pages):
+    """Counts the records of a page when it is dropped."""
+
+    def failed(self, failure: Any) -> None:
+        """Read the report."""
+        urls = [record["url"] for record in read(self.settings["ROBOTS_REPORT"])]
+        self.outcomes[failure.request.url] = urls.count(failure.request.url)
+
+
+@ensureDeferred
+async def test_a_record_is_written_at_once(site: Site, tmp_path: Path) -> None:
+    """The errback of a dropped request finds its record in the file."""
+    site.replies["/robots.txt"] = robots(RULES)
+    settings = {"ROBOTS_REPORT": tmp_path / "r.jsonl"}
+    result = await crawl(private(site, 3), settings, spider=Looking)
+    assert [*result.outcomes.values()] == [1, 1, 1]
 
 
 # What fails.
