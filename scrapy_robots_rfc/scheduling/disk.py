@@ -125,7 +125,7 @@ class StoredPart:
     is_start_lifo: bool | None
 
     def push(self, request: Request) -> None:
-        """Store a request.
+        """Store a request, marked as a start request if those have a class of their own.
 
         :raises ValueError: the request cannot be stored, so Scrapy keeps it in memory.
         """
@@ -230,23 +230,24 @@ class RequestFile:
     def close(self) -> object:
         """Close the file, or remove it if it is empty.
 
-        :returns: the state for `active.json`.
+        :returns: the state for `active.json`, which is an empty dict if no requests are left.
         """
         _OPEN.pop(self._crawler, None)
         is_empty = False
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error):  # of a damaged file, which is then kept
+            # This query is faster than counting, and returns NULL if there are no rows.
             is_empty = self._connection.execute(_LAST_PLACE).fetchone() == (None,)
         is_removed = is_empty and not self._is_unusable
         if is_removed:  # before the lock is dropped, because another crawl may be waiting for it
             for name in (FILE, _JOURNAL):
                 (self.folder / name).unlink(missing_ok=True)
         self._connection.close()
-        for text, count in self._unrestored.items():
-            if count > 1:
+        for cause, count in self._unrestored.items():
+            if count > 1:  # `_log_unrestored` has logged the first one
                 logger.error(
                     "Lost more requests in the same way: %d (%s)",
                     count - 1,
-                    text,
+                    cause,
                     extra=self._extra,
                 )
         return {} if is_removed else _STATE_IN_USE
@@ -293,7 +294,7 @@ class RequestFile:
         except sqlite3.Error as error:
             self._end_crawl(error)
             raise FileUnavailableError from error
-        if row is None:
+        if row is None:  # the file is damaged, because the part isn't empty
             return None
         try:
             return self._restore(row[1])
@@ -394,11 +395,12 @@ def close_requests(crawler: Crawler) -> None:
 
 
 def request_file(crawler: Crawler, folder: Path) -> RequestFile:
-    """Return the file in a folder, and open it if that wasn't done yet."""
+    """Return a crawl's file, and open it if `open_requests` hasn't opened it in this folder."""
     opened = _OPEN.get(crawler)
     if opened is None or opened.folder != folder:
+        # If an earlier crawl of this process failed to start, it still has the file's lock.
         for other, file in list(_OPEN.items()):
-            if file.folder == folder and has_ended(other):  # its start failed, so it is open
+            if file.folder == folder and has_ended(other):
                 file.close()
         opened = _OPEN[crawler] = RequestFile(crawler, folder)
     return opened
@@ -423,23 +425,27 @@ def _refuse_other_queues(folder: Path) -> None:
     state: object = None
     with suppress(OSError, ValueError):
         state = json.loads((folder / STATE).read_bytes())
+    # Scrapy's queues write a dict or a list, which is empty if no requests are left.
     is_foreign = bool(state) and isinstance(state, (dict, list))
     if not is_foreign and not (folder / FILE).exists():
         # A process that was killed leaves files without a state, or beside the state of its start.
         # After an orderly stop, Scrapy 2.15 may leave an empty LIFO queue, a file of four bytes.
-        empty = 4 if state is not None else -1
+        max_empty = 4 if state is not None else -1  # without a state, any file counts
         is_foreign = any(
-            path.is_file() and path.stat().st_size > empty and not path.name.startswith(_OUR_FILES)
+            path.is_file()
+            and path.stat().st_size > max_empty
+            and not path.name.startswith(_OUR_FILES)
             for path in folder.rglob("*")
         )
     if not is_foreign:
         return
-    effect = ", whose process was killed, so Scrapy cannot read them either. Use another JOBDIR"
     if state:
-        hint = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS})"
-        effect = f". To finish that crawl, set {hint}. Otherwise, use another JOBDIR"
+        queue = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS})"
+        advice = f". To finish that crawl, set {queue}. Otherwise, use another JOBDIR"
+    else:  # Scrapy only finds its files by their priorities, which the state lists
+        advice = ", whose process was killed, so Scrapy cannot read them either. Use another JOBDIR"
     text = f"The requests in JOBDIR {folder.parent} were stored by another queue"
-    raise JobDirError(text + effect)
+    raise JobDirError(text + advice)
 
 
 _SCRAPYS = '"scrapy.pqueues.DownloaderAwarePriorityQueue"'

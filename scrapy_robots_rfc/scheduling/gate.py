@@ -76,7 +76,8 @@ class QueuedOrigin:
 class HandedOut(NamedTuple):
     """The policy that a request was handed out with.
 
-    :param policy: `None` if the request couldn't be read before.
+    :param policy: `None` if `Gate.wait` couldn't read the request, so that the middleware has to
+        find its policy.
     :param route: the route that the policy is for, if it isn't for all routes.
     """
 
@@ -161,10 +162,11 @@ class Gate:
         if self._throttle.sites and not self._throttle.due(origin):
             return True  # `on_turn` will wake it
         policy = queued_origin.policy = service.cached(origin)
-        if policy is not None and policy.for_all_routes:
+        if policy is not None and policy.for_all_routes:  # no need to know the request's route
             return False
         has_room = pending.has_room()
-        # Just after a fetch, the next request usually needs no other fetch, and so no room for one.
+        # Without room, a request that needs a fetch gets in line, so don't peek at it. But just
+        # after a fetch, the next request usually needs no other one, and so no room.
         if has_room or queued_origin.fetched is not None:
             request = peek()
             # A fetch without the request's proxy would reveal the crawler's own address. So let the
@@ -179,7 +181,7 @@ class Gate:
             if has_room:
                 service.fetch(origin, request)
                 return True
-        pending.line[origin] = None
+        pending.line[origin] = None  # `_on_room` will be called
         return True
 
     def _policy_for(
@@ -206,11 +208,13 @@ class Gate:
         It may be stale for `MAX_STALE`, and for the interval that the request may have waited.
         """
         excess = self._clock() - policy.validity.fresh_until - MAX_STALE
+        # It is usually negative, so the interval doesn't have to be looked up.
         return excess < 0 or excess < self._throttle.interval(policy.origin)
 
     def _on_room(self, origin: Origin) -> None:
         """Start a fetch for an origin that was in line, or wake it if it needs none."""
         queued_origin = self.origins.get(origin)
+        # If nothing is parked, the queue will call `wait` anyway, which gets in line again.
         if queued_origin is None or not queued_origin.parked or is_closing(self._crawler):
             return
         if not self.wait(queued_origin, queued_origin.parked[0].peek):
@@ -221,9 +225,10 @@ class Gate:
         origin = queued_origin.origin
         if origin is None or self._service is None:
             return
-        policy, queued_origin.policy, queued_origin.fetched = queued_origin.policy, None, None
+        policy = queued_origin.policy
+        queued_origin.policy = queued_origin.fetched = None  # they were only for this request
         is_for_route = policy is not None and not policy.for_all_routes
-        route = self._service.routes.of(request) if is_for_route else None
+        route = self._service.routes.of(request) if is_for_route else None  # finding it takes time
         self.handed_out[request] = HandedOut(origin, policy, route)
         if self._throttle.sites:
             self._throttle.take(request, origin)
@@ -244,7 +249,10 @@ class Gate:
         return policy
 
     def forget(self, queued_origin: QueuedOrigin) -> None:
-        """Forget an origin if it no longer has requests in the scheduler."""
+        """Forget an origin if it no longer has requests in the scheduler.
+
+        It then also leaves the line for a fetch.
+        """
         origin = queued_origin.origin
         if origin is not None and not queued_origin.parts:
             self.origins.pop(origin, None)
@@ -258,14 +266,13 @@ class Gate:
             parked, queued_origin.parked = queued_origin.parked, []
             for part in reversed(parked):  # because each one is put first in its slot
                 part.unpark()
-            self.forget(queued_origin)
         wake_engine(self._crawler)
 
     # Called by the middleware.
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
-        self.tick()  # if the crawl is closing, count its requests while they are waiting
+        self.tick()  # if the crawl is closing, count waiting requests before these are woken
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
             queued_origin.fetched = fetch.policy, fetch.route
@@ -273,7 +280,7 @@ class Gate:
 
     def return_request(self, request: Request) -> Request:
         """Prepare a request that was handed out for its return to the scheduler."""
-        # Only the stat needs this number. The request isn't included in it, because it left.
+        # Add the request to those that `close` counts. It left, so `count_waiting` doesn't see it.
         self.count_waiting()
         self.waiting_at_close = (self.waiting_at_close or 0) + 1
         skip_filter(request)
@@ -290,15 +297,15 @@ class Gate:
         if self.waiting_at_close:
             stats.of(self._crawler).inc_value(stats.UNDECIDED, self.waiting_at_close)
 
-    def without_file(self, most: int | None = None) -> Iterator[tuple[Origin, int]]:
+    def without_file(self, max_origins: int | None = None) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for its file, and their number.
 
-        :param most: the maximum number of origins to look at.
+        :param max_origins: the maximum number of origins to look at.
         """
         if self._service is None:
             return
         pending = self._service.pending
-        for origin in islice(chain(pending.fetches, pending.line), most):
+        for origin in islice(chain(pending.fetches, pending.line), max_origins):
             queued_origin = self.origins.get(origin)
             if queued_origin is not None:
                 yield origin, queued_origin.size

@@ -279,22 +279,29 @@ class OriginPriorityQueue:
         return self._file.close()
 
     def _store_from_memory(self) -> None:
-        """Store requests that are in memory because the disk was full. Count the lost ones.
+        """Store requests that are in the scheduler's memory queue. Count the lost ones.
 
-        Those that can't be pickled are lost as well.
+        The scheduler keeps requests there if `push` fails, because the disk was full, or because
+        they can't be pickled. The latter are lost.
         """
         lost = 0
-        for queued_origin in list(self._gate.origins.values()):
-            for part in list(queued_origin.parts.values()):
-                # `take_all` empties the other queue, so its further parts yield nothing.
-                for request in [] if part.owner is self else part.owner.take_all():
-                    try:
-                        self.push(request)
-                    except ValueError:
-                        lost += 1
+        owners = {
+            part.owner
+            for queued_origin in self._gate.origins.values()
+            for part in queued_origin.parts.values()
+        }
+        for memory_queue in owners - {self}:
+            for request in memory_queue.take_all():
+                try:
+                    self.push(request)
+                except ValueError:
+                    lost += 1
         if lost:
-            text = "Lost requests that could not be written to JOBDIR: %d"
-            logger.error(text, lost, extra={"spider": self._crawler.spider})
+            logger.error(
+                "Lost requests that could not be written to JOBDIR: %d",
+                lost,
+                extra={"spider": self._crawler.spider},
+            )
 
 
 def _stored_origin(request: Request, origin: Origin | None) -> str:

@@ -148,7 +148,7 @@ class SharedTurns(Turns):
         seconds_to_wait = await self._store.take_turn(self._origin, self._turn_timeout)
         if seconds_to_wait:  # another worker has the turn, even if we tried to extend ours
             self._turn_ends = self._runtime.clock() + seconds_to_wait
-            self._timer = None
+            self._timer = None  # no need to cancel it, because it fired before this call
         else:  # this worker has the turn, or the store is failing
             self._turn_ends = asked_at + self._turn_timeout
             self._timer = self._runtime.call_later(EXTEND_EVERY, self._extend_turn)

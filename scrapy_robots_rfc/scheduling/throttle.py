@@ -84,7 +84,7 @@ class Throttle:
         self.on_turn: Callable[[Origin], object] = lambda _: None
         # The requests that have a site's turn.
         self._turns: dict[Request, PacedSite] = {}
-        self._added_seconds = 0.0
+        self._added_seconds = 0.0  # the total of `_count_wait`
         # The requests with a turn that have reached the downloader, so they will be sent.
         self._reached: WeakSet[Request] = WeakSet()
 
@@ -303,7 +303,7 @@ class Throttle:
             will_be_sent = request in self._reached  # it has passed all middlewares
             since = its_site.waiting_since
             if not _scrapy.is_under_way(self._crawler, request):
-                # If its caller was cancelled, Scrapy still sends it.
+                # Scrapy still sends a request whose caller was cancelled, so the interval starts.
                 end = self.answered if will_be_sent else self.release
                 end(request)
             elif not will_be_sent and since is not None and self.clock() - since >= MAX_HELD:
