@@ -151,6 +151,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if origin is None and not is_robots_txt:
             self._drop_unreachable(request, None, "no valid authority")
             return None
+        # In an offline replay, requests that the HTTP cache doesn't answer are dropped, unless the
+        # user made an exception.
         if origin is not None and self.service.offline is not None:
             policy = self.service.policy_without_fetch(origin)
             is_exception = policy is not None and policy.is_set_by_user
@@ -206,7 +208,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         may_be_sent = reason is None or self._settings.dry_run
         if may_be_sent and not self.throttle.admit(request, policy, agent):
             return self._wait_for_turn(request, policy)
-        # If the request is sent a second time, it doesn't come from the scheduler.
+        # The policy was only for this time. If the same object is sent again, it bypasses the
+        # scheduler, and may need another file.
         self.gate.handed_out.pop(request, None)
         self.enforcement.conclude(request, policy, decision, reason)
         return None
@@ -229,7 +232,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             await self.throttle.wait_for_turn(request, policy.origin)
         except RobotsUndecided as error:
             return self._return_or_fail(request, error)
-        # The file may have expired, or been fetched again, during the wait.
+        # The file may have expired, or been fetched again, during the wait. Prefer a newer policy,
+        # unless it is a failure that doesn't affect this request's route.
         newest: OriginPolicy | None = self.service.memory.get(policy.origin)
         if newest is not None and newest.for_all_routes:
             policy = newest

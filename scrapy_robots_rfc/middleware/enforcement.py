@@ -40,7 +40,8 @@ class Enforcement:
         self._crawler = crawler
         self._count = stats.counter(crawler)
         self._throttle = throttle
-        self._signals_allowed = bool(settings.report)
+        # `request_allowed` would be sent for nearly every request, so only do so for a report.
+        self._sends_allowed = bool(settings.report)
         self._dry_run = settings.dry_run
         self._is_one_page_command = is_one_page_command(crawler)
         #: Disallowed requests that were let through in a dry run.
@@ -50,7 +51,7 @@ class Enforcement:
         crawler.signals.connect(self._attempted, signals.robots_attempted)
 
     def _attempted(self, policy: OriginPolicy, access: Access | None, **_: object) -> None:
-        """If the crawl itself failed, keep its exception as the cause of those in `drop`."""
+        """If the crawl itself failed, keep the exception, which `drop` shows as the cause."""
         if isinstance(access, Local) and access.error is not None:
             self._errors[str(policy.origin)] = access.error
 
@@ -76,7 +77,7 @@ class Enforcement:
             self.drop(request, decision, Refusal(reason), policy)
             return
         self._count(stats.ALLOWED)
-        if self._signals_allowed:
+        if self._sends_allowed:
             decision = decision._replace(origin=str(policy.origin))
             explanation = Refusal(policy.why(decision))  # both signals have the same arguments
             self._send(signals.request_allowed, request, decision, explanation, policy)

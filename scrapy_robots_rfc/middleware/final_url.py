@@ -87,7 +87,7 @@ class FinalUrls:
         # the request to its own API.
         if url in (judged, request.url) or request.meta.get(STARTS_SESSION):
             return response
-        if judged is None and request.meta.get("dont_obey_robotstxt"):
+        if judged is None and request.meta.get("dont_obey_robotstxt"):  # see `process_request`
             return response
         if judged is None:  # another middleware answered before the request was judged
             judged = request.url

@@ -232,7 +232,7 @@ def _check_optional(settings: Settings, scrapy_settings: BaseSettings, our_class
                 continue
             # It must come after ours, because it uses the robots.txt files that ours fetches.
             before_ours = _before(scrapy_settings, our_class)
-            enabled = [key for key in enabled if key not in before_ours]
+            enabled = [each for each in enabled if each not in before_ours]
             place = "after RfcRobotsTxtMiddleware"
         if not optional.is_among(enabled):
             accepted = f"unset, or {optional.setting} must have {optional.path!r} {place}"
