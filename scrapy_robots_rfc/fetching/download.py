@@ -313,6 +313,7 @@ class Downloader:
         decode it without a limit.
         """
         exchange.is_unanswered = False
+        # Not all download handlers send `headers_received`, so look here as well.
         exchange.codings = response.headers.getlist(b"Content-Encoding")
         response.headers.pop(b"Content-Encoding", None)
         self._on_answer(request)

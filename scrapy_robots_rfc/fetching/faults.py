@@ -277,10 +277,12 @@ def _is_network_class(kind: type) -> bool:
 
 
 def _package(kind: type) -> str:
+    """Return the name of the top-level package that defines a class."""
     return kind.__module__.partition(".")[0]
 
 
 def _class_names(error: BaseException) -> list[str]:
+    """Return the names of an exception's class and its base classes."""
     return [kind.__name__ for kind in type(error).__mro__]
 
 
@@ -304,10 +306,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _text(error: BaseException) -> str:
+    """Return an exception's message, shortened."""
     return shorten(message_of(error))
 
 
 def _with_class(error: BaseException) -> str:
+    """Return an exception's class name and message, or only the name if there is no message."""
     return f"{type(error).__name__}: {_text(error)}".removesuffix(": ")
 
 
@@ -319,7 +323,7 @@ def _is_raised_in_hook(error: Exception) -> bool:
         if frame.f_code.co_name in _HOOKS
     ]
     # In older versions of Scrapy, the core also contains functions with these names.
-    return not all(module.startswith("scrapy.core.") for module in modules)
+    return any(not module.startswith("scrapy.core.") for module in modules)
 
 
 def _is_raised_while_reading(error: Exception) -> bool:

@@ -91,6 +91,7 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
 
 
 def _timeout(*_: object) -> Failure:
+    """Return the failure for a timeout, which is one of `LATE`, unlike the default one."""
     failure: Failure = Failure(TimeoutError())  # type: ignore[no-untyped-call]
     return failure
 
@@ -140,5 +141,6 @@ class _File(Protocol):
             self.ended()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802
+        """Report a broken connection. A connection that was closed properly ends the file."""
         if not isinstance(reason.value, ConnectionDone):
             self.ended(reason)

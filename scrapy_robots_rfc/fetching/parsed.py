@@ -96,15 +96,17 @@ class ParsedRobots:
         if self._paces is None:
             self._paces = {}
             self.unpaced = not self.robots.contains_any(KEYS)
-        _, group = (not self.unpaced and self.robots.select_group(agent.tokens)) or (None, None)
-        if group is None:
+        selected = None if self.unpaced else self.robots.select_group(agent.tokens)
+        if selected is None:  # no records about intervals, or no group for this agent
             return None
+        _, group = selected
         if group not in self._paces:
             records = self.robots.records_for(agent.tokens, KEYS, MAX_RECORDS)
             self._paces[group] = pace_of(records)
         return self._paces[group]
 
     def _log_once(self, text: str, error: Exception) -> None:
+        """Log a failure of the third-party parser, once per file."""
         if text not in self._logged:
             self._logged |= {text}
             logger.error(text, type(self.parser).__name__, exc_info=error)
@@ -276,6 +278,7 @@ class OriginPolicy:
         return reason
 
     def _agent_of(self, agent: Agent | str | list[str] | None) -> Agent:
+        """Return the agent for an argument of a public method, by default the crawl's own."""
         return agent if isinstance(agent, Agent) else parse_agent(agent) or self._agent()
 
 

@@ -183,7 +183,7 @@ class PendingFetches:
         fetch.has_ended = True
         fetch.policy = policy
         try:
-            self.on_end(fetch)
+            self.on_end(fetch)  # may still count the requests that are waiting for this fetch
         finally:
             del self.fetches[fetch.origin]
             for waiter in fetch.waiters:
@@ -267,7 +267,7 @@ class PendingFetches:
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
 
     def _start_clock(self, fetch: PendingFetch) -> None:
-        """Start the timeout for an exchange."""
+        """Start the timeout for an exchange, which `tick` may interrupt from now on."""
         fetch.interruption = None
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)

@@ -66,7 +66,8 @@ class FileReader:
         """Parse a site's file. Any exception from a third-party parser is raised."""
         settings = self._settings
         gemini = gemini_file(body, settings, origin.scheme)
-        # A third-party parser gets the converted file, without the newline that `Content` adds.
+        # A third-party parser gets the converted file, without the leading newline that `Content`
+        # adds.
         text = body if gemini is None else gemini.content.data[1:]
         parser: Any
         if self._parser is RfcRobotParser:  # its from_crawler would read the setting for every file
@@ -133,6 +134,7 @@ class FileReader:
         return policy
 
     def _allow_next(self) -> None:
+        """Let `read` parse another large file, because the event loop has run."""
         self._has_read = False
 
 

@@ -306,6 +306,7 @@ class RobotsService:
             access = fetched.access
             if isinstance(access, Local) and access.shortage:  # not sent, so not an attempt
                 pause = next(shortage_pauses)
+                # Only the signal needs this policy.
                 policy = await self._files.read(fetch.origin, self._entry_after(fetch, fetched))
                 self._report_attempt(fetch, policy, access, (pause,))
                 await self._sleep(fetch, pause)
@@ -475,9 +476,9 @@ class RobotsService:
             return policy, access, delays
         self.memory.put(fetch.origin, policy, entry)
         if not fetch.can_use(entry):
-            # The fetch has a route, but a request without it failed, for example after a redirect.
-            # Requests with this route ignore such an entry. Unless they find a failure of their own
-            # route, they would start the same fetch again and again.
+            # The request that failed didn't use the fetch's route, for example after a redirect to
+            # another host. Requests with this route ignore such an entry, so store a failure of
+            # their own route. Otherwise, they would start the same fetch again and again.
             self._failed_routes[fetch.origin, fetch.route] = policy
         if self.store is not None:
             may_store = fetched.freshness.stored
@@ -543,7 +544,7 @@ class RobotsService:
         access: Access | None = None,
         delays: tuple[float, ...] = (),
     ) -> None:
-        """Count an origin's policy, and send a signal.
+        """Send a signal about an attempt. If it was the last one, count the origin's policy.
 
         :param access: the result of the attempt, or `None` if a copy from the store is used.
         :param delays: seconds to wait before each retry.

@@ -163,10 +163,12 @@ def _queue_line(settings: BaseSettings) -> str:
 
 
 def _path(component: str | type) -> str:
+    """Return the import path of a component, which settings may contain as a class."""
     return component if isinstance(component, str) else global_object_name(component)
 
 
 def _is_third_party(component: str | type) -> bool:
+    """Return whether a component belongs to neither Scrapy nor this package."""
     return _path(component).partition(".")[0] not in _NOT_THIRD_PARTY
 
 

@@ -311,6 +311,7 @@ class RequestFile:
             return None
 
     def _restore(self, pickled: bytes) -> Request:
+        """Return a request from its stored form. May raise anything."""
         # Scrapy's queues trust the files in JOBDIR in the same way.
         request = pickle.loads(pickled)  # noqa: S301 - we wrote it
         return request_from_dict(request, spider=self._crawler.spider)
@@ -346,6 +347,7 @@ class RequestFile:
 
     @property
     def _extra(self) -> dict[str, object]:
+        """The `extra` argument for log calls."""
         return {"spider": self._crawler.spider}
 
 

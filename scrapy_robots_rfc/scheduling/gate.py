@@ -143,6 +143,7 @@ class Gate:
         return self.origins.get(origin) or self._add(origin)
 
     def _add(self, origin: Origin | None) -> QueuedOrigin:
+        """Create the state of an origin, until `forget` removes it."""
         queued_origin = self.origins[origin] = QueuedOrigin(origin)
         return queued_origin
 

@@ -53,6 +53,7 @@ class SharedTurns(Turns):
 
     @property
     def _has_turn(self) -> bool:
+        """True if this worker has the turn, whether or not a request is using it yet."""
         return self._timer is not None
 
     def wait(self, interval: float, now: float) -> float | None:
