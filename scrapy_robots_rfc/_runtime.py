@@ -133,7 +133,7 @@ class Runtime:
             coroutine.close()  # needed if the task was cancelled before it started
 
     def forget_cancellation(self) -> None:
-        """Let the current task continue even though it was cancelled.
+        """Let the current task continue after it has caught its own cancellation.
 
         asyncio counts cancellations. One that was caught but is still counted would break a
         `TaskGroup` that the task uses later.
@@ -166,7 +166,7 @@ class Runtime:
     date: Callable[[], float] = staticmethod(time.time)
 
     def local_time_in(self, seconds: float) -> str:
-        """Format the local time that many seconds from now, with the date if it isn't today."""
+        """Format the local time after a number of seconds, with the date if it isn't today."""
         now = self.date()
         today = time.localtime(now)
         then = time.localtime(now + min(seconds, _LONGEST))
@@ -235,7 +235,7 @@ class Threads:
         try:
             self._start_thread()
             await ended
-            if result.done():
+            if result.done():  # otherwise the timer has ended the wait
                 return result.result()
             raise TimeoutError(f"no answer in {limit:g} s")
         finally:
@@ -260,11 +260,11 @@ class Threads:
             self._jobs.put(None)
 
     def _start_thread(self) -> None:
-        """Start a thread unless all of them are running."""
+        """Start another thread, unless the maximum is reached."""
         if self._started < self._max_threads:
             try:
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
-            except RuntimeError:  # the process has reached its limit of threads
+            except RuntimeError:  # the process has reached its limit, so share the other threads
                 if not self._started:
                     raise
             else:

@@ -91,10 +91,12 @@ def _warn(crawler: Crawler, key: str) -> None:
 
 
 def _slot(crawler: Crawler) -> Private:
+    """Return the engine's slot, which exists while a spider is open (not a downloader slot)."""
     return _get(crawler, crawler.engine, "ExecutionEngine._slot")
 
 
 def _downloader(crawler: Crawler) -> Private:
+    """Return the engine's downloader."""
     return _get(crawler, crawler.engine, "ExecutionEngine.downloader")
 
 
@@ -121,6 +123,7 @@ def has_ended(crawler: Crawler) -> bool:
     """Return whether a crawl has ended, or has failed to start."""
     if _get(crawler, crawler, "Crawler.crawling") is not False:
         return False
+    # In Scrapy's shell, `crawling` is never True, but the engine has a slot.
     try:
         return _slot(crawler) is None
     except RuntimeError:  # from Scrapy 2.19 on, if the engine could not be created
@@ -144,7 +147,10 @@ def is_under_way(crawler: Crawler, request: Request) -> bool:
 
 
 def page_counter(crawler: Crawler) -> Callable[[str], int]:
-    """Return a function that counts the pages in progress in a downloader slot."""
+    """Return a function that takes the name of a downloader slot and counts its pages in progress.
+
+    The queue calls it often, so the slots are only looked up once.
+    """
     slots = _slots(crawler)
 
     def count(key: str) -> int:
@@ -158,7 +164,7 @@ def requests_in_downloader(crawler: Crawler) -> list[Request]:
     """Return the requests in downloader slots. They have passed all middlewares."""
     slots = _slots(crawler)
     active = _get(crawler, _downloader(crawler), "Downloader.active")
-    if active is None:
+    if active is None:  # the name is missing, so look at all slots
         busy: Iterable[Private] = slots.values()
     else:  # a broad crawl has thousands of slots, and most of them are empty
         names = {request.meta.get("download_slot") for request in active}
@@ -182,7 +188,7 @@ def has_small_pool(crawler: Crawler) -> bool:
 
 
 def allow_one_more(crawler: Crawler) -> Callable[[], None]:
-    """Allow one more request in the downloader than CONCURRENT_REQUESTS.
+    """Raise the limit of requests in the downloader, which is CONCURRENT_REQUESTS, by one.
 
     Each robots.txt request raises the limit this way, so it doesn't take the place of a page, and
     slow robots.txt files don't block the crawl.

@@ -105,8 +105,8 @@ def _put_middleware(settings: BaseSettings) -> float | None:
     :returns: the position of our middleware, or `None` if the user disabled it.
     """
     middlewares = settings.getdict(DOWNLOADER_MIDDLEWARES)
-    # If there are no other middlewares, don't load ours yet. A crawl takes longer to start if ours
-    # is loaded before Scrapy's downloader.
+    # Load ours inside the loop, so that it is not loaded yet if there are no other middlewares. A
+    # crawl takes longer to start if ours is loaded before Scrapy's downloader.
     our_positions = [value for key, value in middlewares.items() if is_kind(key, load_object(OURS))]
     enabled_positions = [value for value in our_positions if value is not None]
     if our_positions and not enabled_positions:
@@ -125,7 +125,7 @@ def _put_middleware(settings: BaseSettings) -> float | None:
 def _stock_position(settings: BaseSettings, middlewares: dict[str | type, Any]) -> float:
     """Return the position of Scrapy's middleware, or `POSITION` if it is disabled."""
     base = settings.getdict(f"{DOWNLOADER_MIDDLEWARES}_BASE")
-    for key, value in [*middlewares.items(), *base.items()]:
+    for key, value in [*middlewares.items(), *base.items()]:  # the user's position comes first
         if value is not None and _is_stock(key):
             position: float = value
             return position
@@ -151,5 +151,6 @@ def _put_scheduler(settings: BaseSettings) -> None:
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:
+    """Replace a setting that the user may have set."""
     # Scrapy ignores a value if its priority is lower than the current value's priority.
     settings.set(name, value, max(settings.getpriority(name) or 0, _PRIORITY))

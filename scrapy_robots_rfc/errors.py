@@ -43,7 +43,7 @@ class MissingPackageError(SettingError):
 
     def __init__(self, key: str, value: object, package: str) -> None:
         super().__init__(key, value, "unset")
-        self.args = (
+        self.args = (  # replaces the message
             f"{key} needs the package {package}, which is not installed: pip install {package}",
         )
 
@@ -54,7 +54,8 @@ def error_of_component(key: str, value: object, accepted: str, error: Exception)
     :param error: the exception that was raised.
     """
     package = error.name if isinstance(error, ModuleNotFoundError) else None
-    # If the value starts with this name, the path is wrong, and no package is missing.
+    # If the user's import path starts with the missing name, the path is wrong. Otherwise, the
+    # user's module imports a package that is not installed.
     if package and not str(value).startswith(package):
         return MissingPackageError(key, value, package)
     return SettingError(key, value, f"{accepted} ({type(error).__name__}: {error})")

@@ -71,7 +71,10 @@ class RfcRobotParser(RobotParser):
 
 
 def _warn_of_ignored_settings(crawler: Crawler) -> None:
-    """Warn about settings that have no effect without our middleware."""
+    """Warn about settings that have no effect without our middleware.
+
+    The parser alone only reads ROBOTS_MAX_SIZE.
+    """
     ours = {row.key for row in TABLE if row.key.startswith("ROBOTS_")} - {_MAX_SIZE.key}
     # The priority is `None` or 0 unless the user, a spider or an add-on has set the setting.
     ignored = sorted(key for key in ours if crawler.settings.getpriority(key))

@@ -119,7 +119,7 @@ def _number(
             raise ValueError(value)
         if whole and not number.is_integer():
             raise ValueError(value)
-        return int(value) if whole else number
+        return int(value) if whole else number  # `number` may have been rounded
 
     return read
 
@@ -134,6 +134,7 @@ def _or_none(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
 
 
 def _boolean(value: object) -> bool:
+    """Read a boolean as on the command line, where it may be ``1`` or ``true``."""
     return {"true": True, "1": True, "false": False, "0": False}[str(value).lower()]
 
 
@@ -141,6 +142,7 @@ def _entry(key: object, value: Value, accepted: str, read: Callable[[], _T]) -> 
     """Read an entry in a list or dict, so that error messages only show this entry.
 
     :param key: the index or key of the entry.
+    :param read: reads the entry, or raises an exception in `_WRONG`.
     """
     try:
         return read()
@@ -179,6 +181,7 @@ def _from_json(value: Value) -> Value:
 
 
 def _page_rule(value: Value) -> str:
+    """Read an entry in ROBOTS_TAG_OBEY."""
     name = str(value).strip()
     if name not in PAGE_RULES:
         raise ValueError(value)
@@ -186,20 +189,24 @@ def _page_rule(value: Value) -> str:
 
 
 def _sites(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> object:
+    """Read ROBOTS_EXEMPT, a list of sites."""
     return _each(lambda entry: Site.of(entry, schemes), f"a site without a path, {_SITE}")(value)
 
 
 def _uses(value: Value) -> tuple[str, ...] | None:
+    """Read ROBOTS_USE, a list of labels or None."""
     return None if value == "None" else parse_uses(_from_json(value))
 
 
 def _path(value: Value) -> str:
+    """Read a path, which must not be empty."""
     if not value or not isinstance(value, (str, os.PathLike)):
         raise ValueError(value)
     return os.fspath(value)
 
 
 def _archive(value: Value) -> str:
+    """Read ROBOTS_ARCHIVE, the path of a local file, which is written with warcio."""
     path = _path(value)
     if "://" in path:
         raise ValueError(value)

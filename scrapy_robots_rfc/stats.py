@@ -64,7 +64,10 @@ class Counter:
         self.refresh()
 
     def refresh(self) -> None:
-        """Get the dict again, in case another component has replaced it."""
+        """Get the dict again, from time to time, in case another component has replaced it.
+
+        It stays `None` for a third-party collector, so that `inc_value` is used.
+        """
         collector = self._collector()
         is_scrapys = type(collector) in (StatsCollector, MemoryStatsCollector)
         self._values = collector.get_stats() if collector is not None and is_scrapys else None
