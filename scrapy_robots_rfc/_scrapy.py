@@ -66,7 +66,7 @@ READING = "_read_response"
 _SMALL_POOLS = ("downloader.handlers._aiohttp.", "downloader.handlers._httpx.")
 
 # Commands that replace `start`. The view command is a subclass of fetch.
-_ASK_ONCE = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")
+_ONE_PAGE_COMMANDS = ("scrapy.commands.fetch", "scrapy.commands.parse", "scrapy.commands.check")
 
 
 def _get(crawler: Crawler, owner: Private, key: str) -> Private:
@@ -251,7 +251,7 @@ def handler_of(crawler: Crawler, scheme: str) -> Private:
 def is_one_page_command(crawler: Crawler) -> bool:
     """Return whether this is a single-page Scrapy command or a fetch in Scrapy's shell."""
     start = getattr(crawler.spidercls, "start", None)
-    if getattr(start, "__module__", "") in _ASK_ONCE:  # a command has replaced the method
+    if getattr(start, "__module__", "") in _ONE_PAGE_COMMANDS:  # a command has replaced the method
         return True
     # Scrapy's shell starts the engine without calling `Crawler.crawl`.
     return _get(crawler, crawler, "Crawler.crawling") is False

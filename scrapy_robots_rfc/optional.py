@@ -55,7 +55,7 @@ class OptionalMiddleware(NamedTuple):
         return value is not None if self.even_if_empty else bool(value)
 
     def is_among(self, keys: Iterable[str | type]) -> bool:
-        """Return whether the given classes include the middleware or a subclass of it."""
+        """Return whether a setting's keys (classes or import paths) include it or a subclass."""
         kind = load_object(self.path)
         return any(is_kind(key, kind) for key in keys)
 

@@ -56,8 +56,8 @@ class Lookup(NamedTuple):
 
     :param entry: the newest entry, or `None` if there is none.
     :param is_fresh: True if the entry has not expired.
-    :param may_fetch: True if this crawl should fetch the file now. If the entry is not fresh
-        either, another worker is fetching the file, so look again later (see `CacheClient.lock`).
+    :param may_fetch: True if this crawl may fetch the file now (see `CacheClient.lock`). If it is
+        False and the entry is not fresh, another worker is fetching the file, so look again later.
     """
 
     entry: CacheEntry | None
@@ -110,7 +110,7 @@ class CacheClient:
     # Look up and publish entries.
 
     async def find_entry(self, origin: Origin, known: CacheEntry | None) -> Lookup:
-        """Look for a fresh entry, and lock the file if there is none.
+        """Look for a fresh entry, and lock the file if there is none, so that it can be fetched.
 
         :param known: the expired entry in memory, or `None` if there is none.
         """

@@ -143,6 +143,7 @@ class PartByPlace(NamedTuple):
         :param start: the offset to start searching from.
         :param is_at_end: True if the match must be at the end of the target.
         """
+        # Search for the form for the path first, because the path is to the left of the query.
         path_length = len(target.partition("?")[0])
         # A match that starts in the path also ends there, unless the text contains a `?`. For
         # example, a match of `b?c=1` ends 4 characters after the path, because `?c=1` is not in it.

@@ -281,7 +281,10 @@ class RobotsTxt:
 
 
 def _check_order(url: str | bytes, agent: str, call: str = "decide(url, tokens)") -> None:
-    """Raise ValueError if a URL and an agent seem to be in the order of `urllib.robotparser`."""
+    """Raise ValueError if a URL and an agent seem to be in the order of `urllib.robotparser`.
+
+    :param call: the correct call, to show in the message.
+    """
     if _is_url(agent):
         raise ValueError(f"the agent is a URL, {agent!r}; call {call}")
     if not isinstance(url, (str, bytes, bytearray)):

@@ -278,11 +278,12 @@ def _parents_of(prefixes: list[str]) -> list[int]:
 def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
     """Group the patterns of special rules by literal, with one pattern per line.
 
-    A pattern's literal is its longest run of text without wildcards, because few targets contain
-    it. If there are many patterns, it is the pattern's needle, or if several rules share the
-    needle, the start or end of the pattern's rarest run, whichever fewer rules share. The result
-    then also contains every needle as a key, because `_literals_in` only finds substrings of the
-    target that are keys.
+    A literal should be rare, so that few rules are tried for a target. If there are few patterns,
+    it is the pattern's longest run.
+
+    If there are many, it is the pattern's needle, which usually differs between rules. If it does
+    not, it is the start or end of the pattern's rarest run. The result then also contains every
+    needle as a key, because `_literals_in` only finds substrings of the target that are keys.
     """
     texts = _without_special(patterns)
     has_many = len(patterns) > _MAX_SEARCHES

@@ -202,7 +202,7 @@ class FetchStep(NamedTuple):
         if target is None:
             return Unavailable(status, f"{status} without a usable Location")
         seen = (*self.seen, (self.url, self.cookie))
-        if self.same_host_only and not is_same_host(seen[0][0], target):
+        if self.same_host_only and not is_same_host(seen[0][0], target):  # compared with the first
             return Unreachable(status, OTHER_HOST, hopeless=True)
         cookie = self.cookie_for(target)
         # The same URL may lead somewhere else with a new cookie.
@@ -214,7 +214,7 @@ class FetchStep(NamedTuple):
 
 
 def is_same_host(url: str, other: str) -> bool:
-    """Return whether two URLs have the same host name, with or without ``www.``.
+    """Return whether two URLs have the same host name, ignoring a leading ``www.``.
 
     Their schemes and ports may differ.
     """
