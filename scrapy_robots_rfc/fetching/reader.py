@@ -130,7 +130,7 @@ class FileReader:
         policy = self.policy(origin, entry)
         if policy.robots is not None:
             with contextlib.suppress(Exception):  # raised again when a page is checked
-                policy.decide(origin.robots_url)
+                policy.decide(origin.robots_url)  # the first decision builds the index
         return policy
 
     def _allow_next(self) -> None:

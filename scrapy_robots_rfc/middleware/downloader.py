@@ -160,7 +160,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             if problem is not None:
                 self._drop_unreachable(request, origin, problem)
                 return None
-        if origin is None or is_robots_txt:
+        if origin is None or is_robots_txt:  # without an origin, it can only be a robots.txt here
             self._count(stats.ALLOWED)
             return None
         policy = self.policy_for(origin, request)

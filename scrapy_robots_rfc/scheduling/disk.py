@@ -201,7 +201,7 @@ class RequestFile:
             text = "was written by a later version of scrapy-robots-rfc. Update it, or"
             raise JobDirError(f"{self._path} {text} use another JOBDIR")
         run("COMMIT")
-        run("PRAGMA journal_mode = PERSIST")
+        run("PRAGMA journal_mode = PERSIST")  # only possible outside a transaction
         if is_empty:
             self._connection.executescript(_CREATE)
         return {
@@ -225,7 +225,7 @@ class RequestFile:
         """Enlarge the journal, so that requests can be removed while the disk is full."""
         size = min(_JOURNAL_SIZE, shutil.disk_usage(self.folder).free // 2)
         with suppress(OSError), (self.folder / _JOURNAL).open("ab") as journal:
-            journal.write(b"\0" * (size - journal.tell()))
+            journal.write(b"\0" * (size - journal.tell()))  # nothing if it is large enough
 
     def close(self) -> object:
         """Close the file, or remove it if it is empty.

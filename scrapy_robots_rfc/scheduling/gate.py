@@ -55,9 +55,10 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param parked: the parts that are parked until the origin is woken.
-    :param fetched: the policy and the route of the last fetch, if no request has been handed out
-        since then. The next request for that route may be handed out with it. Otherwise, if the
-        file is always evicted or stale before the turn comes, we would fetch it forever.
+    :param fetched: the policy (see `PendingFetch`) and the route of the last fetch, if no request
+        has been handed out since then. The next request for that route may be handed out with it.
+        Otherwise, if the file is always evicted or stale before the turn comes, we would fetch it
+        forever.
     :param policy: the policy that `Gate.wait` found for the next request.
     """
 

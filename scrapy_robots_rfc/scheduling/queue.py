@@ -128,7 +128,7 @@ class OriginPriorityQueue:
             stored_origin = _stored_origin(request, queued_origin.origin)
         key = PartKey(slot_of(request, url), stored_origin)
         part = queued_origin.parts.get((self, key)) or self._new_part(key, queued_origin)
-        part.queue.push(request)
+        part.queue.push(request)  # if it raises, a new part stays empty, and `pop` removes it
         part.size += 1
         self.size += 1
 

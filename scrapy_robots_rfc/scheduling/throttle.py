@@ -91,7 +91,10 @@ class Throttle:
     # Paced sites.
 
     def note(self, policy: OriginPolicy, agent: Agent) -> None:
-        """Pace a site according to what its robots.txt requests for an agent."""
+        """Pace a site according to what its robots.txt requests for an agent.
+
+        Called for each new policy, and for each request, because it may have an agent of its own.
+        """
         settings = self._settings
         pace = policy.pace(agent) if self._max_interval else None
         bound = None if pace is None else pace.bound(self._runtime.utc())
