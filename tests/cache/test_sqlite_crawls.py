@@ -43,20 +43,25 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
 
 
 @ensureDeferred
-async def test_credentials_are_neither_stored_nor_logged(
+async def test_credentials_stay_out(
     site: Site, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Credentials in URLs are neither stored nor logged."""
+    """Credentials in URLs are neither sent with robots.txt, stored nor logged, and make no new
+    origin (section 3).
+    """
     site.replies["/robots.txt"] = Reply(body=RULES.encode(), headers=(("ETag", '"1"'),))
-    with_password = site.url("/y").replace("http://", "http://somebody:secret@")
-    await crawl(
-        [with_password, with_password.replace("/y", "/x")], {"ROBOTS_CACHE": f"sqlite:///{path}"}
-    )
+    pages = [
+        site.url(path).replace("http://", f"http://{user}:secret@")
+        for user, path in (("user-1", "/y"), ("user-2", "/x"))
+    ]
+    result = await crawl(pages, {"ROBOTS_CACHE": f"sqlite:///{path}"})
+    assert result.verdicts(pages[1]) == ["rule"]
     assert site.fetches == 1
+    assert "Authorization" not in site.asked[0].headers
     with contextlib.closing(opened(path)) as store:
         assert list(store.keys()) == [site.url("")]
     assert all(b"secret" not in file.read_bytes() for file in path.parent.iterdir())
-    assert all("secret" not in line for line in records(caplog, 0))
+    assert not any("secret" in line or "user-" in line for line in records(caplog, 0))
 
 
 @pytest.mark.parametrize("reply", [FORBID, Reply(404)], ids=["file", "missing"])

@@ -42,7 +42,6 @@ class Desk:
     """The fetches of a crawl, on a clock that the test sets."""
 
     def __init__(self) -> None:
-        self.ended: list[PendingFetch] = []
         self.asked: list[str] = []
         self.answers: dict[str, Deferred[str]] = {}
         crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": 1})
@@ -50,7 +49,6 @@ class Desk:
         crawler.engine = cast("Any", SimpleNamespace(_slot=self.slot))
         self.gets: dict[str, Get] = {}
         self.fetches = PendingFetches(crawler, TIMEOUT, self.run, self.failed)
-        self.fetches.on_end = self.ended.append
         self.fetches.on_room = self.on_room
 
     def on_room(self, site: Origin) -> None:
@@ -118,20 +116,6 @@ async def test_task_that_is_cancelled_from_outside() -> None:
     await turns()
     Runtime().call_later(0, lambda: fetch.task and fetch.task.cancel())
     assert [cause is not None for cause in await causes(fetch)] == [True] * 3
-
-
-@pytest.mark.reactor
-@under_the_reactor
-async def test_end_of_the_crawl() -> None:
-    """When the crawl ends, all fetches end without a value, and none starts."""
-    desk = Desk()
-    fetches = [desk.begin(str(number)) for number in range(MAX)]
-    await turns()
-    fetches.append(desk.begin("not started"))
-    desk.wait_in_line("next")
-    desk.close()
-    assert await causes(*fetches) == [None] * 3 * (MAX + 1)
-    assert desk.ended == fetches
 
 
 def test_credentials_of_a_route() -> None:

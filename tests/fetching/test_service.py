@@ -129,18 +129,6 @@ async def test_where_there_is_no_file(site: Site) -> None:
     await run(script)
 
 
-@pytest.mark.parametrize("url", ["/x", "sftp://a.example/", "http://", "data:,x"])
-@ensureDeferred
-async def test_no_origin_no_answer(url: str) -> None:
-    """A URL without a robots.txt raises ValueError."""
-
-    async def script(service: RobotsService) -> None:
-        with pytest.raises(ValueError, match="http or https"):
-            await service.robots(url)
-
-    await run(script)
-
-
 @ensureDeferred
 async def test_robots_service_without_the_middleware() -> None:
     """If robots.txt is not obeyed, there is no service, and the error says what to do."""

@@ -167,22 +167,6 @@ async def test_exception_in_signal_handlers(site: Site, caplog: pytest.LogCaptur
 
 
 @ensureDeferred
-async def test_userinfo_stays_out(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """Credentials of a URL are not sent with robots.txt or logged, and make no new origin (section
-    3).
-    """
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
-    pages = [f"http://{user}:secret@{site.netloc}/x" for user in ("ann", "bob")]
-    result = await crawl(pages)
-    assert result.verdicts(*pages) == ["rule", "rule"]
-    assert site.fetches == 1
-    assert "Authorization" not in site.asked[0].headers
-    said = [r.getMessage() for r in caplog.records if r.name.startswith("scrapy_robots_rfc")]
-    assert len(said) == 4
-    assert not any("secret" in line or "ann" in line for line in said)
-
-
-@ensureDeferred
 async def test_what_the_request_for_robots_txt_carries(site: Site) -> None:
     """The robots.txt request has the crawl's User-Agent and codings, and nothing of the page."""
     page = Request(

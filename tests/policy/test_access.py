@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -15,6 +17,9 @@ from scrapy_robots_rfc.policy.access import (
 )
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin
 from tests.support.case_files import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 CASES = tables("answers")
 
@@ -41,18 +46,23 @@ def test_2xx_is_a_file() -> None:
         assert access == Successful(status, b"body")
 
 
-def test_4xx_means_unavailable() -> None:
-    """2.3.1.3: each 4xx that is not in ROBOTS_UNREACHABLE_STATUSES means that there is no file."""
-    for status in {*range(400, 500)} - {407, 429}:
+@pytest.mark.parametrize(
+    ("statuses", "meaning"),
+    [
+        ({*range(400, 500)} - {407, 429}, Unavailable),
+        ((300, 304, 305, 306, 309, 399), Unavailable),
+        ((-1, 0, 99, 100, 199, 429, *range(500, 600), 600, 999), Unreachable),
+    ],
+    ids=["4xx", "other 3xx", "5xx"],
+)
+def test_other_statuses(statuses: Iterable[int], meaning: type[Unavailable | Unreachable]) -> None:
+    """2.3.1.2 to 2.3.1.4: there is no file after a 4xx that is not in ROBOTS_UNREACHABLE_STATUSES,
+    or a 3xx that is not a redirect; after 5xx, 429 and invalid statuses, it is unknown. A Location
+    is not followed.
+    """
+    for status in statuses:
         access = FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED)
-        assert access == Unavailable(status, str(status))
-
-
-def test_5xx_means_unreachable() -> None:
-    """2.3.1.4: after 5xx, 429 and invalid statuses, the file is unknown."""
-    for status in (-1, 0, 99, 100, 199, 429, *range(500, 600), 600, 999):
-        access = FIRST.after_response(status, b"/x", b"body", unreachable_statuses=CLOSED)
-        assert access == Unreachable(status, str(status))
+        assert access == meaning(status, str(status))
 
 
 def test_304_confirms_the_file_at_hand_only() -> None:
@@ -116,14 +126,6 @@ def test_each_redirect_may_add_or_remove_www() -> None:
     assert isinstance(second, FetchStep)
     back = second.after_response(302, b"https://a.example/", b"", unreachable_statuses=())
     assert isinstance(back, FetchStep)
-
-
-@pytest.mark.parametrize("status", [300, 304, 305, 306, 309, 399])
-def test_other_3xx_is_not_followed(status: int) -> None:
-    """2.3.1.2: a 3xx that is not a redirect is not followed, whatever its Location."""
-    assert FIRST.after_response(status, b"/x", b"", unreachable_statuses=()) == Unavailable(
-        status, str(status)
-    )
 
 
 @given(status=st.integers(), location=st.none() | st.binary(max_size=40))

@@ -5,7 +5,7 @@ again, on a clock that the test sets.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -28,18 +28,14 @@ if TYPE_CHECKING:
 
 LIMITS = limited(100, 10, 1000, 500)
 FOREVER = limited(100, 10, 1000, None)
+FILE, MISSING, UNKNOWN = Outcome.SUCCESSFUL, Outcome.UNAVAILABLE, Outcome.UNREACHABLE
 
 
 def test_successful_file_holds_for_max_age() -> None:
     """2.4: a file is used for the maximum age, and no longer."""
-    expected = Validity(Outcome.SUCCESSFUL, 101, confirmed=1)
-    assert validity_after(None, Outcome.SUCCESSFUL, 1, LIMITS) == expected
-    assert (
-        validity_after(
-            Validity(Outcome.UNREACHABLE, 1, unreachable_since=0), Outcome.SUCCESSFUL, 1, LIMITS
-        )
-        == expected
-    )
+    expected = Validity(FILE, 101, confirmed=1)
+    for old in (None, Validity(UNKNOWN, 1, unreachable_since=0)):
+        assert validity_after(old, FILE, 1, LIMITS) == expected
     assert not expected.stale
 
 
@@ -110,40 +106,23 @@ def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: fl
     ("old", "now", "expected"),
     [
         # Another crawl stored it for longer than this one may.
-        (
-            Validity(Outcome.SUCCESSFUL, 500, confirmed=0),
-            50,
-            Validity(Outcome.SUCCESSFUL, 100, confirmed=0),
-        ),
-        (
-            Validity(Outcome.SUCCESSFUL, 60, confirmed=0),
-            50,
-            Validity(Outcome.SUCCESSFUL, 60, confirmed=0),
-        ),
-        (Validity(Outcome.UNAVAILABLE, 500), 50, Validity(Outcome.UNAVAILABLE, 100)),
+        ((FILE, 500, 0), 50, (FILE, 100, 0)),
+        ((FILE, 60, 0), 50, (FILE, 60, 0)),
+        ((MISSING, 500), 50, (MISSING, 100)),
         # Unreachable, and not requested again for longer than in this crawl.
-        (
-            Validity(Outcome.UNREACHABLE, 500, None, 0),
-            5,
-            Validity(Outcome.UNREACHABLE, 300, None, 0),
-        ),
-        # A stale copy that is used for a shorter time here.
-        (Validity(Outcome.SUCCESSFUL, 500, -980, 0), 5, Validity(Outcome.SUCCESSFUL, 20, -980, 0)),
-        # A stale copy that is too old here, and an origin that was opened by a limit that is not
-        # this crawl's.
-        (Validity(Outcome.SUCCESSFUL, 2000, -996, 0), 5, Validity(Outcome.UNREACHABLE, 5, None, 0)),
-        (
-            Validity(Outcome.UNAVAILABLE, 20, None, -400),
-            5,
-            Validity(Outcome.UNREACHABLE, 5, None, -400),
-        ),
+        ((UNKNOWN, 500, None, 0), 5, (UNKNOWN, 300, None, 0)),
+        # A stale copy that is used for a shorter time here, and one that is too old here.
+        ((FILE, 500, -980, 0), 5, (FILE, 20, -980, 0)),
+        ((FILE, 2000, -996, 0), 5, (UNKNOWN, 5, None, 0)),
+        # An origin that was opened by a limit that is not this crawl's.
+        ((MISSING, 20, None, -400), 5, (UNKNOWN, 5, None, -400)),
     ],
 )
-def test_what_another_crawl_stored(old: Validity, now: float, expected: Validity) -> None:
+def test_what_another_crawl_stored(old: tuple[Any, ...], now: float, expected: Any) -> None:
     """2.4: a copy from a store is valid within the limits of this crawl, and never longer than it
     says.
     """
-    assert limit_validity(old, 0, now, LIMITS) == expected
+    assert limit_validity(Validity(*old), 0, now, LIMITS) == Validity(*expected)
 
 
 # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110, 5.6.7.

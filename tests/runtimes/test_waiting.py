@@ -10,9 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import scrapy
 from scrapy import Request, signals
-from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
 from scrapy_robots_rfc.fetching.pending import TICK, max_fetches
 from scrapy_robots_rfc.reporting import crawl_log
@@ -387,17 +385,3 @@ async def test_one_request_at_a_time(one_request: dict[str, Any]) -> None:
     assert fetched(result) == 24
     assert site.fetches > 1
     assert not site.together
-
-
-@pytest.mark.skipif(
-    scrapy.__version__ != "2.19.0"
-    or not (is_reactor_installed() and is_asyncio_reactor_installed()),
-    reason="docs/limits.md is about Scrapy 2.19.0 with its default reactor",
-)
-@in_every_runtime
-async def test_scrapy_alone_without_a_delay() -> None:
-    """Without a DOWNLOAD_DELAY, Scrapy ignores CONCURRENT_REQUESTS_PER_DOMAIN (docs/limits.md)."""
-    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1, "ROBOTSTXT_OBEY": False}
-    with Busy() as site:
-        await crawl(urls(site, 24), settings)
-    assert site.together
