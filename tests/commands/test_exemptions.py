@@ -6,7 +6,6 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-import pytest
 import scrapy
 
 from scrapy_robots_rfc.cache.entry import encode
@@ -21,18 +20,6 @@ if TYPE_CHECKING:
 SCRAPY = f"Scrapy/{scrapy.__version__} (+https://scrapy.org)"
 CLOSED = robots("User-agent: *\nDisallow: /\n")
 OWN = "User-agent: *\nDisallow: /x\nCrawl-delay: 90\n"
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """Return a folder with the user's own file."""
-    (tmp_path / "own.txt").write_text(OWN, encoding="utf-8")
-    return tmp_path
-
-
-def overriding(site: Site) -> tuple[str, str]:
-    """Return the option that replaces the file of a site with it."""
-    return "-s", f"ROBOTS_OVERRIDES={json.dumps({site.url(''): 'own.txt'})}"
 
 
 def test_exempt_site(tmp_path: Path) -> None:
@@ -52,11 +39,13 @@ def test_exempt_site(tmp_path: Path) -> None:
     assert (shown.code, shown.lines) == (0, [place])
 
 
-def test_local_file(own: Path) -> None:
+def test_local_file(tmp_path: Path) -> None:
     """A local file decides and is named, and nothing is requested."""
+    (tmp_path / "own.txt").write_text(OWN, encoding="utf-8")
     with Site({"/robots.txt": CLOSED}) as site:
-        done = run("check", site.url("/x"), *overriding(site), folder=own)
-        shown = run("show", site.url("/x"), *overriding(site), folder=own)
+        override = ("-s", f"ROBOTS_OVERRIDES={json.dumps({site.url(''): 'own.txt'})}")
+        done = run("check", site.url("/x"), *override, folder=tmp_path)
+        shown = run("show", site.url("/x"), *override, folder=tmp_path)
         assert site.targets == []
     place = (
         f"  robots.txt local file own.txt (replaces {site.url('/robots.txt')}, ROBOTS_OVERRIDES)"

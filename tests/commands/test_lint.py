@@ -93,12 +93,8 @@ def test_file_comes_from_the_site(tmp_path: Path) -> None:
         override = ("-s", f'ROBOTS_OVERRIDES={{"{site.url("")}": "own.txt"}}')
         protego = ("-s", "ROBOTSTXT_PARSER=scrapy.robotstxt.ProtegoRobotParser")
         assert lint(site.url("/"), *store, *override, folder=tmp_path).code == 3
-        assert (
-            lint(
-                site.url("/"), *protego, "-s", f"ROBOTS_EXEMPT={site.netloc}", folder=tmp_path
-            ).code
-            == 3
-        )
+        exempt = ("-s", f"ROBOTS_EXEMPT={site.netloc}")
+        assert lint(site.url("/"), *protego, *exempt, folder=tmp_path).code == 3
 
 
 def test_a_site_without_a_file(tmp_path: Path) -> None:

@@ -85,11 +85,8 @@ class ZyteApi(Gateway):
     def answer(self, asked: dict[str, Any]) -> tuple[int, str, bytes]:
         if self.refusal:
             status, kind = self.refusal
-            return (
-                status,
-                "application/json",
-                json.dumps({"type": kind, "status": status, "title": kind}).encode(),
-            )
+            error = {"type": kind, "status": status, "title": kind}
+            return status, "application/json", json.dumps(error).encode()
         url = asked["url"]
         location = self.redirects.get(url)
         if location is not None and asked.get("followRedirect", True):
