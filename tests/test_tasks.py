@@ -37,21 +37,6 @@ async def turns() -> None:
 
 
 @ensureDeferred
-async def test_an_error_is_logged(
-    events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
-) -> None:
-    """An unexpected error of a task is logged."""
-
-    async def fails() -> None:
-        await Runtime().sleep(0)
-        raise KeyError("unexpected")
-
-    Runtime().spawn(fails())
-    await deferred_from_coro(turns())
-    assert "unexpected" in caplog.text + str(events)
-
-
-@ensureDeferred
 async def test_a_cancelled_task_logs_nothing(
     events: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,7 +8,6 @@ from scrapy_robots_rfc.core.decision import Decision, Reason, Rule, RuleKind
 from scrapy_robots_rfc.core.explanation import Group, groups_of, records_of
 from scrapy_robots_rfc.core.lines import Record
 from scrapy_robots_rfc.core.robotstxt import RobotsTxt
-from scrapy_robots_rfc.core.ruleset import RuleIndex
 from tests.support.memory import traced
 
 BODY = b"""\
@@ -82,32 +81,6 @@ def test_decision_names_rule_and_token(robots: RobotsTxt) -> None:
     assert robots.decide("https://e.example/x/z", ("None", "foo")) == expected
     assert robots.decide("https://e.example/a", "Other").reason is Reason.NO_RULE
     assert RobotsTxt.parse(b"").decide("/x", "Foo") == Decision(True, Reason.NO_GROUP)
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> list[RuleIndex]:
-    """The indexes that were built."""
-    found: list[RuleIndex] = []
-    build = RuleIndex.build
-
-    def noted(index: RuleIndex) -> list[str]:
-        found.append(index)
-        return build(index)
-
-    monkeypatch.setattr(RuleIndex, "build", noted)
-    return found
-
-
-def test_crawlers_with_one_group_share_its_index(built: list[RuleIndex]) -> None:
-    """The rules of a group are indexed once for all crawlers that have it, named or not."""
-    names = [f"bot{'x' * number}" for number in range(64)]
-    for named in (names, ["*"]):
-        lines = "".join(f"User-agent: {name}\n" for name in named)
-        robots = RobotsTxt.parse(f"{lines}Disallow: /x\nUser-agent: foo\nAllow: /".encode())
-        for name in names * 3:
-            decision = robots.decide("/x", (name,))
-            assert (decision.allowed, decision.token) == (False, name if name in named else "*")
-    assert len(built) == 2
 
 
 def test_many_spellings_do_not_make_it_grow() -> None:

@@ -12,18 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
-from scrapy.settings import Settings
 
 from scrapy_robots_rfc import Reason, RobotsService
-from scrapy_robots_rfc.core.agents import NO_AGENT
 from scrapy_robots_rfc.errors import SettingError
-from scrapy_robots_rfc.fetching.overrides import Overrides
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.access import Outcome
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.settings import read_settings
 from scrapy_robots_rfc.signals import robots_fetched
-from tests.support.crawling import crawl, listening, make_crawler, records
+from tests.support.crawling import crawl, listening, records
 from tests.support.parsers import FailsToParse
 from tests.support.service_crawls import run
 from tests.support.site import Site, redirect, robots
@@ -64,18 +60,6 @@ async def test_exempt_sites_are_not_asked(
     assert end in lines[-1]
 
 
-@pytest.mark.parametrize(
-    "entries", [["*.a.example", "b.a.example"], ["b.a.example", "*.a.example"]]
-)
-def test_first_entry_counts(entries: list[str]) -> None:
-    """The first entry that covers an origin counts."""
-    settings = read_settings(Settings({"ROBOTS_EXEMPT": ["c.example", *entries]}))
-    overrides = Overrides(make_crawler(), settings, lambda *_: None, lambda: NO_AGENT)  # type: ignore[arg-type]
-    known = overrides.robots(Origin("http", "b.a.example", 80))
-    assert known is not None
-    assert known.exempt == entries[0]
-
-
 @ensureDeferred
 async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
     """A spider's request for the robots.txt of an exempt site counts as allowed."""
@@ -88,7 +72,7 @@ async def test_robots_txt_of_an_exempt_site(site: Site) -> None:
 
 @ensureDeferred
 async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
-    """The service says which entry exempts a site, without a fetch."""
+    """The service says which entry exempts a site, the first that covers it, without a fetch."""
     site.replies["/robots.txt"] = robots(CLOSED)
     sent: list[OriginPolicy | None] = []
 
@@ -102,7 +86,7 @@ async def test_service_does_not_ask_exempt_sites_either(site: Site) -> None:
         sent.append(service.fetch(known.origin).policy)
         assert sent == [known]
 
-    await run(script, {"ROBOTS_EXEMPT": ["127.0.0.1"]})
+    await run(script, {"ROBOTS_EXEMPT": ["a.example", "127.0.0.1", site.url("")]})
     assert site.targets == []
 
 

@@ -11,9 +11,8 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsDisallowed
+from scrapy_robots_rfc import RobotsDisallowed
 from scrapy_robots_rfc.errors import RobotsUndecided
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.middleware import final_url
 from tests.support.crawling import close_when, crawl, plugged, records
 from tests.support.site import HANG, Reply, Site, redirect, robots
@@ -149,26 +148,6 @@ async def test_page_of_an_api(site: Site) -> None:
     assert result.stat("forbidden_redirects") == 1
 
 
-@pytest.mark.parametrize("final", ["/~a#part", "/%7Ea", "/%7ea"])
-@ensureDeferred
-async def test_another_spelling_of_the_url(
-    site: Site, final: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fragment, or another spelling, does not make another page, which would be judged again."""
-    judged: list[str] = []
-    verdict = OriginPolicy.verdict
-
-    def recorded(policy: OriginPolicy, url: str, *others: Any) -> Any:
-        judged.append(url)
-        return verdict(policy, url, *others)
-
-    monkeypatch.setattr(OriginPolicy, "verdict", recorded)
-    site.replies |= {"/robots.txt": RULES, "/~a": redirect(final), "/b": redirect("/c")}
-    result = await crawl([site.url("/~a"), site.url("/b")], plugged(Browser, 950))
-    assert set(result.outcomes.values()) == {200}
-    assert sorted(judged) == sorted(map(site.url, ("/b", "/c", "/~a")))
-
-
 @pytest.mark.reactor
 @ensureDeferred
 async def test_close_does_not_wait_for_the_robots_txt_of_a_final_url(
@@ -187,12 +166,3 @@ async def test_close_does_not_wait_for_the_robots_txt_of_a_final_url(
     assert time.monotonic() - closed_at[-1] < final_url.FETCH_TIME / 2
     assert isinstance(result.outcomes[site.url("/a")], RobotsUndecided)
     assert result.stat("undecided") == 1
-
-
-@ensureDeferred
-async def test_crawl_without_plugins(site: Site) -> None:
-    """Responses do not pass the middleware in a crawl that uses only what Scrapy brings."""
-    for settings, judges in (({}, False), (plugged(Browser, 950), True)):
-        result = await crawl([site.url("/a")], settings)
-        middleware = result.crawler.get_downloader_middleware(RfcRobotsTxtMiddleware)
-        assert hasattr(middleware, "process_response") is judges

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import logging
 import re
 from typing import TYPE_CHECKING
 
 import pytest
-from pytest_twisted import ensureDeferred
-from scrapy.crawler import CrawlerRunner
-from scrapy.utils.reactor import is_asyncio_reactor_installed
 
-from scrapy_robots_rfc.errors import SettingError
-from tests.support.crawling import ASYNCIO_REACTOR, Pages
 from tests.support.processes import python
 
 if TYPE_CHECKING:
@@ -141,30 +134,3 @@ def test_exception_reaches_the_caller_of_a_script(site: Site, project: Path, nam
         r"^scrapy_robots_rfc\.errors\.SettingError: (.*)", done.stderr, re.MULTILINE
     )
     assert {*logged} == ({text.replace("soon", "never")} if "Unwatched" in SCRIPTS[name] else set())
-
-
-class Soon(Pages):
-    """A spider with a wrong setting."""
-
-    custom_settings = {  # noqa: RUF012 - as Scrapy's users write it
-        "ADDONS": {"scrapy_robots_rfc.Addon": 500},
-        "REMOTE_CONTROL_ENABLED": False,
-        "TELNETCONSOLE_ENABLED": False,
-        "ROBOTS_TIMEOUT": "soon",
-    }
-
-
-@pytest.mark.reactor
-@ensureDeferred
-async def test_exception_reaches_the_caller_of_a_runner(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A program with its own reactor gets the exception, and nothing is logged."""
-    reactor = ASYNCIO_REACTOR if is_asyncio_reactor_installed() else None
-    with pytest.raises(
-        SettingError, match=r"ROBOTS_TIMEOUT = 'soon' is not accepted. It must be a number above 0"
-    ):
-        await CrawlerRunner({"TWISTED_REACTOR": reactor}).crawl(Soon, [site.url("/x")])
-    gc.collect()  # an error that was not looked at is logged when it is thrown away
-    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
-    assert site.targets == []
