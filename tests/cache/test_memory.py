@@ -118,17 +118,6 @@ def test_entry_is_returned_unchanged(body: bytes | None) -> None:
     assert (crawl.memory.get(origin(2)), crawl.memory.entry(origin(2))) == (None, None)
 
 
-def test_later_value_replaces_an_earlier_one() -> None:
-    """The later value of an origin replaces the earlier one in both tables."""
-    crawl = Crawl(10)
-    crawl.fetch(1, noise(5000, 1))
-    later = crawl.fetch(1, None, fetched=2.0)
-    assert crawl.memory.get(origin(1)) is later
-    assert crawl.memory.entry(origin(1)) == later.entry
-    assert len(crawl.memory) == 1
-    assert crawl.counts == {}
-
-
 def test_least_recently_used_file_is_parsed_again() -> None:
     """Of many files few stay parsed; the others are parsed again, and say the same."""
     crawl = Crawl(100, parsed=3)

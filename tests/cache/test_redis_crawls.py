@@ -148,31 +148,6 @@ async def test_server_that_fails_during_a_crawl(
     assert PASSWORD not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("maxmemory", "1"),
-        ("replicaof", "127.0.0.1 1"),
-        ("min_replicas_to_write", "1"),
-    ],
-)
-@ensureDeferred
-async def test_server_that_cannot_write_at_start(
-    name: str, value: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If the server has no memory left or is read-only at start, the crawl obeys robots.txt without
-    it, and logs that once.
-    """
-    with RedisServer(**{name: value}) as running, Site({"/robots.txt": PACED}) as site:
-        pages = [site.url(target) for target in ("/private", "/1", "/2")]
-        result = await crawl(pages, {"ROBOTS_CACHE": running.url})
-        assert result.verdicts(pages[0]) == ["rule"]
-        assert (site.fetches, site.pages) == (1, ["/1", "/2"])
-    assert result.stat("cache/store_errors") >= 1
-    [fails] = logged(caplog)
-    assert " failed (lease: " in fails
-
-
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what the log says about the store."""
     return [

@@ -58,13 +58,6 @@ def test_records_of_the_whole_file(robots: RobotsTxt) -> None:
     assert robots.sitemaps == ("https://e.example/one.xml", "https://e.example/two.xml")
 
 
-def test_values_of_the_group_that_applies(robots: RobotsTxt) -> None:
-    """Of several delays, the longest counts, of the group that applies only."""
-    assert robots.crawl_delay(["Foo"]) == 5.0
-    assert robots.crawl_delay("Bar") == 5.0
-    assert robots.crawl_delay(["Other"]) is None
-
-
 def test_records_for_a_crawler(robots: RobotsTxt) -> None:
     """A crawler gets the records of its own group, up to a number of lines."""
     keys = ("request-rate", "visit-time")

@@ -17,8 +17,10 @@ from tests.support.plain_matcher import deciding_rule
 from tests.support.strategies import (
     any_bodies,
     bodies,
+    body_for,
     body_of,
     groups,
+    rules,
     targets,
     token_lists,
 )
@@ -74,7 +76,11 @@ def rules_for(groups: _Groups, names: Iterable[str]) -> tuple[str, list[Rule]] |
 
 
 @given(
-    body=st.one_of(bodies, st.lists(groups, max_size=5).map(lambda found: body_of(*found))),
+    body=st.one_of(
+        bodies,
+        st.lists(groups, max_size=5).map(lambda found: body_of(*found)),
+        st.lists(rules, max_size=40).map(body_for),
+    ),
     target=targets,
     tokens=token_lists,
 )

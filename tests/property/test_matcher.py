@@ -14,7 +14,6 @@ from tests.support.strategies import (
     body_for,
     rivals,
     rules,
-    targets,
 )
 
 _URL = "https://e.example"
@@ -37,14 +36,6 @@ def test_rivals(case: tuple[list[str], str], data: st.DataObject) -> None:
     found = [RuleText(data.draw(st.sampled_from(RuleKind)), pattern) for pattern in written]
     robots = RobotsTxt.parse(body_for(found))
     for _ in range(3):
-        assert robots.decide(_URL + target, []) == _expected(found, target)
-
-
-@given(found=st.lists(rules, max_size=40), asked=st.lists(targets, min_size=1, max_size=5))
-def test_many_rules(found: list[RuleText], asked: list[str]) -> None:
-    """Among many rules, the same rule decides, the first time and later."""
-    robots = RobotsTxt.parse(body_for(found))
-    for target in [*asked, *asked]:
         assert robots.decide(_URL + target, []) == _expected(found, target)
 
 

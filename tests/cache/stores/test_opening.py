@@ -14,7 +14,6 @@ from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore
 from scrapy_robots_rfc.errors import SettingError, StoreError
 from tests.support.case_files import tables
 from tests.support.own_store import FolderStore
-from tests.support.processes import python
 from tests.support.stores import MemoryStore
 
 if TYPE_CHECKING:
@@ -50,20 +49,6 @@ def test_sqlite_path_is_taken_as_it_stands(
     store.open()
     store.close()
     assert (tmp_path / path).is_file()
-
-
-def test_without_the_extra(tmp_path: Path) -> None:
-    """If redis-py is not installed, the error says how to install it, and everything else works."""
-    code = (
-        "import sys; sys.modules['redis'] = None\n"
-        "from scrapy_robots_rfc.cache.stores.opening import make_store\n"
-        "assert make_store('sqlite:///x', None)\n"
-        "make_store('redis://:' + 'sec' + 'ret@h', None)\n"
-    )
-    found = python("-c", code, folder=tmp_path)
-    last = found.stderr.splitlines()[-1]
-    assert last.endswith("needs the package redis, which is not installed: pip install redis")
-    assert "secret" not in found.stderr
 
 
 @pytest.mark.parametrize("spec", [FolderStore, "tests.support.own_store.FolderStore"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import ANY
 
 import pytest
-from redis import ResponseError
+from redis import RedisError, ResponseError
 from redis.connection import SSLConnection
 from scrapy import Spider
 from scrapy.crawler import Crawler
@@ -252,6 +252,21 @@ def test_server_that_cannot_be_used(
     with RedisServer() as server:
         begin(server, raw(open_redis(server.url)))
         assert error in refusal(f"redis://{start}127.0.0.1:{server.port}/0{end}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("maxmemory", "1"), ("replicaof", "127.0.0.1 1"), ("min_replicas_to_write", "1")],
+)
+def test_server_that_cannot_write_at_start(
+    redis_installed: None, open_redis: Callable[..., RedisStore], name: str, value: str
+) -> None:
+    """A server that has no memory left or is read-only at start is used, because it may recover."""
+    with RedisServer(**{name: value}) as server:
+        store = open_redis(server.url)
+        assert store.get(KEY) is None
+        with pytest.raises(RedisError):
+            store.lease(KEY, "me", LONG)
 
 
 def test_what_is_no_redis() -> None:
