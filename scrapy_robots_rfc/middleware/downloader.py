@@ -210,7 +210,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             return self._wait_for_turn(request, policy)
         # The policy was only for this time. If the same object is sent again, it bypasses the
         # scheduler, and may need another file.
-        self.gate.handed_out.pop(request, None)
+        self.gate.permits.pop(request, None)
         self.enforcement.conclude(request, policy, decision, reason)
         return None
 
@@ -246,7 +246,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
         :raises RobotsUndecided: the request didn't come from the scheduler.
         """
-        if request in self.gate.handed_out:
+        if request in self.gate.permits:
             return self.gate.return_request(request)
         self._count(stats.UNDECIDED)
         raise error

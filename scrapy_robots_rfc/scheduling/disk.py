@@ -166,7 +166,8 @@ class RequestFile:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _refuse_other_queues(folder)
-            # No other code may open the file: closing it again would drop the lock.
+            # No other code may open the file: closing it again would drop the lock. In
+            # `scrapy shell`, the crawl runs on another thread than the one that created it.
             self._connection = sqlite3.connect(
                 self._path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
             )

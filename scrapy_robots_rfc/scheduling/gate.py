@@ -1,8 +1,8 @@
 """Decide which origins the scheduler may hand out a request for.
 
 robots.txt is a prerequisite: a request stays in the queue until its file is known and its turn has
-come. The decision is made only in `Gate.wait`. A part that has to wait is parked until `Gate.wake`
-is called for its origin.
+come. The decision is made only in `Gate.permit`. A part that has to wait is parked until
+`Gate.wake` is called for its origin.
 """
 
 from collections.abc import Callable, Container, Hashable, Iterator
@@ -48,6 +48,19 @@ class Part(Protocol):
         """Return the next request, or `None` if it cannot be read."""
 
 
+class Permit(NamedTuple):
+    """What a request leaves the scheduler with: the policy that it will be judged by.
+
+    :param origin: `None` if robots.txt doesn't apply to the request.
+    :param policy: `None` if the middleware has to find it, because the request couldn't be read.
+    :param route: the route that the policy is for, if it isn't for all routes.
+    """
+
+    origin: Origin | None
+    policy: OriginPolicy | None = None
+    route: Hashable = None
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class QueuedOrigin:
     """An origin with requests in the scheduler.
@@ -55,36 +68,20 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param parked: the parts that are parked until the origin is woken.
-    :param fetched: the policy (see `PendingFetch`) and the route of the last fetch, if no request
-        has been handed out since then. The next request for that route may be handed out with it.
-        Otherwise, if the file is always evicted or stale before the turn comes, we would fetch it
-        forever.
-    :param policy: the policy that `Gate.wait` found for the next request.
+    :param fetched: a permit with the policy of the last fetch, until a request is handed out. The
+        next request may be handed out with it. Otherwise, if the file is always evicted or stale
+        before the turn comes, we would fetch it forever.
     """
 
     origin: Origin | None
     parts: dict[tuple[object, Hashable], Any] = field(default_factory=dict)
     parked: list[Part] = field(default_factory=list)
-    fetched: tuple[OriginPolicy | None, Hashable] | None = None
-    policy: OriginPolicy | None = None
+    fetched: Permit | None = None
 
     @property
     def size(self) -> int:
         """The number of requests in all parts."""
         return sum(part.size for part in self.parts.values())
-
-
-class HandedOut(NamedTuple):
-    """The policy that a request was handed out with.
-
-    :param policy: `None` if `Gate.wait` couldn't read the request, so that the middleware has to
-        find its policy.
-    :param route: the route that the policy is for, if it isn't for all routes.
-    """
-
-    origin: Origin
-    policy: OriginPolicy | None
-    route: Hashable
 
 
 class Gate:
@@ -116,8 +113,8 @@ class Gate:
         self._clock = throttle.clock
         #: The origins with requests in the scheduler, and `None`.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
-        #: Requests that left the scheduler, and what they will be judged by.
-        self.handed_out: WeakKeyDictionary[Request, HandedOut] = WeakKeyDictionary()
+        #: The permits of requests that left the scheduler.
+        self.permits: WeakKeyDictionary[Request, Permit] = WeakKeyDictionary()
         #: Number of requests waiting when the crawl began to close, or `None` before that.
         self.waiting_at_close: int | None = None
 
@@ -148,24 +145,26 @@ class Gate:
         queued_origin = self.origins[origin] = QueuedOrigin(origin)
         return queued_origin
 
-    def wait(self, queued_origin: QueuedOrigin, peek: Peek) -> bool:
-        """Return whether an origin's next request has to wait until the origin is woken.
+    def permit(self, queued_origin: QueuedOrigin, peek: Peek) -> Permit | None:
+        """Return a permit for an origin's next request, or `None` if it has to wait.
+
+        In that case, `wake` will be called when the result may be another one.
 
         :param peek: returns that request. A fetch uses its proxy, address and account.
         """
         origin = queued_origin.origin
         service = self._service
         if origin is None or service is None:  # robots.txt doesn't apply
-            return False
+            return Permit(None)
         pending = service.pending
         if origin in pending.fetches or origin in pending.line:
-            return True  # `fetch_ended` or `_on_room` will wake it
+            return None  # `fetch_ended` or `_on_room` will wake it
         # A fetch needs the site's turn, too, so this is checked before starting one.
         if self._throttle.sites and not self._throttle.due(origin):
-            return True  # `on_turn` will wake it
-        policy = queued_origin.policy = service.cached(origin)
+            return None  # `on_turn` will wake it
+        policy = service.cached(origin)
         if policy is not None and policy.for_all_routes:  # no need to know the request's route
-            return False
+            return Permit(origin, policy)
         has_room = pending.has_room()
         # Without room, a request that needs a fetch gets in line, so don't peek at it. But just
         # after a fetch, the next request usually needs no other one, and so no room.
@@ -175,34 +174,24 @@ class Gate:
             # queue skip a request that can't be read, and let one that can't be peeked at wait in
             # the middleware.
             if request is None:
-                queued_origin.policy = None  # it may not apply to the request's route
-                return False
-            queued_origin.policy = self._policy_for(queued_origin, request, service)
-            if queued_origin.policy is not None:
-                return False
+                return Permit(origin)
+            if queued_origin.fetched is not None and self._covers(queued_origin.fetched, request):
+                return queued_origin.fetched
+            policy = service.cached(origin, request)
+            if policy is not None:
+                return Permit(origin, policy, service.routes.of(request))
             if has_room:
                 service.fetch(origin, request)
-                return True
+                return None
         pending.line[origin] = None  # `_on_room` will be called
-        return True
+        return None
 
-    def _policy_for(
-        self, queued_origin: QueuedOrigin, request: Request, service: RobotsService
-    ) -> OriginPolicy | None:
-        """Return the policy for a request, or `None` if its robots.txt has to be fetched.
-
-        The policy of the last fetch may be used even if it is stale (see `QueuedOrigin.fetched`).
-        """
-        assert queued_origin.origin is not None
-        if queued_origin.fetched is not None:
-            policy, route = queued_origin.fetched
-            if (
-                policy is not None
-                and self.is_usable(policy)
-                and service.routes.of(request) == route
-            ):
-                return policy
-        return service.cached(queued_origin.origin, request)
+    def _covers(self, permit: Permit, request: Request) -> bool:
+        """Return whether a permit's policy may decide about a request to its origin."""
+        policy = permit.policy
+        if policy is None or self._service is None or not self.is_usable(policy):
+            return False
+        return policy.for_all_routes or self._service.routes.of(request) == permit.route
 
     def is_usable(self, policy: OriginPolicy) -> bool:
         """Return whether a policy isn't too old for a request that was handed out with it.
@@ -216,39 +205,30 @@ class Gate:
     def _on_room(self, origin: Origin) -> None:
         """Start a fetch for an origin that was in line, or wake it if it needs none."""
         queued_origin = self.origins.get(origin)
-        # If nothing is parked, the queue will call `wait` anyway, which gets in line again.
+        # If nothing is parked, the queue will call `permit` anyway, which gets in line again.
         if queued_origin is None or not queued_origin.parked or is_closing(self._crawler):
             return
-        if not self.wait(queued_origin, queued_origin.parked[0].peek):
+        if self.permit(queued_origin, queued_origin.parked[0].peek) is not None:
             self.wake(origin)
 
-    def hand_out(self, request: Request, queued_origin: QueuedOrigin) -> None:
-        """Record the policy that a request leaves the scheduler with, and take its site's turn."""
-        origin = queued_origin.origin
-        if origin is None or self._service is None:
+    def hand_out(self, request: Request, queued_origin: QueuedOrigin, permit: Permit) -> None:
+        """Record what a request leaves the scheduler with, and take its site's turn."""
+        if permit.origin is None:
             return
-        policy = queued_origin.policy
-        queued_origin.policy = queued_origin.fetched = None  # they were only for this request
-        is_for_route = policy is not None and not policy.for_all_routes
-        route = self._service.routes.of(request) if is_for_route else None  # finding it takes time
-        self.handed_out[request] = HandedOut(origin, policy, route)
+        queued_origin.fetched = None
+        self.permits[request] = permit
         if self._throttle.sites:
-            self._throttle.take(request, origin)
+            self._throttle.take(request, permit.origin)
 
     def policy_of(self, request: Request, origin: Origin) -> OriginPolicy | None:
         """Return the policy that a request was handed out with, or `None` if it doesn't apply.
 
         A middleware may have changed the request's URL or route since, or have held it for long.
         """
-        handed_out = self.handed_out.get(request)
-        if handed_out is None or self._service is None:
+        permit = self.permits.get(request)
+        if permit is None or permit.origin != origin or not self._covers(permit, request):
             return None
-        policy = handed_out.policy
-        if policy is None or handed_out.origin != origin or not self.is_usable(policy):
-            return None
-        if not policy.for_all_routes and self._service.routes.of(request) != handed_out.route:
-            return None
-        return policy
+        return permit.policy
 
     def forget(self, queued_origin: QueuedOrigin) -> None:
         """Forget an origin if it no longer has requests in the scheduler.
@@ -277,7 +257,7 @@ class Gate:
         self.tick()  # if the crawl is closing, count waiting requests before these are woken
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            queued_origin.fetched = fetch.policy, fetch.route
+            queued_origin.fetched = Permit(fetch.origin, fetch.policy, fetch.route)
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:

@@ -1,9 +1,9 @@
 """OriginPriorityQueue, a priority queue for Scrapy's scheduler that groups requests by origin.
 
 Each downloader slot has a "part" (`QueuePart`) for each origin, and one for requests that aren't
-subject to robots.txt. A request is handed out only if `Gate.wait` allows it. Otherwise its part is
-parked, which means that it is skipped until it is woken. In memory, a part is one of Scrapy's own
-priority queues. With JOBDIR, it is rows of a file (`disk.py`).
+subject to robots.txt. A request is handed out only with a permit from `Gate.permit`. Without one,
+its part is parked, which means that it is skipped until its origin is woken. In memory, a part is
+one of Scrapy's own priority queues. With JOBDIR, it is rows of a file (`disk.py`).
 """
 
 import gc
@@ -175,14 +175,9 @@ class OriginPriorityQueue:
         for _ in range(MAX_LOOKS):
             if not self._slots:
                 return None
-            part = self._ready[self._next_slot()][0]
-            # An empty part is removed, so it must not be parked.
-            if part.size and self._gate.wait(part.queued_origin, part.peek):
-                self._park(part)
-            else:
-                request = self._take(part)
-                if request is not None:
-                    return request
+            request = self._take(self._ready[self._next_slot()][0])
+            if request is not None:
+                return request
         wake_engine(self._crawler)
         return None
 
@@ -207,10 +202,14 @@ class OriginPriorityQueue:
     def _take(self, part: QueuePart) -> Request | None:
         """Hand out a part's next request, or return `None` if another part has to be tried.
 
-        The part is then the last one in its slot, or removed if it is empty.
+        The part is then parked, the last one in its slot, or removed if it is empty.
         """
         request = None
-        if part.size:
+        if part.size:  # not if its only request could not be pushed
+            permit = self._gate.permit(part.queued_origin, part.peek)
+            if permit is None:
+                self._park(part)
+                return None
             try:
                 request = part.queue.pop()
             except FileUnavailableError:
@@ -218,9 +217,9 @@ class OriginPriorityQueue:
                 return None
             part.size -= 1
             self.size -= 1
+            if request is not None:
+                self._gate.hand_out(request, part.queued_origin, permit)
         self._move_back_or_remove(part)
-        if request is not None:
-            self._gate.hand_out(request, part.queued_origin)
         if not part.queued_origin.parts:
             self._gate.forget(part.queued_origin)
         return request

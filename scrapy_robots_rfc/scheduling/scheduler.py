@@ -98,8 +98,9 @@ class _Parking:
             # Requests of the same origin that are already parked come first.
             is_next = not queued_origin.parts
             peek = partial(next, repeat(request))  # always returns this request
-            if is_next and not self._gate.wait(queued_origin, peek):
-                self._gate.hand_out(request, queued_origin)
+            permit = self._gate.permit(queued_origin, peek) if is_next else None
+            if permit is not None:
+                self._gate.hand_out(request, queued_origin, permit)
                 self._gate.forget(queued_origin)
                 return request
             if len(self._parked) >= self.max_parked:
