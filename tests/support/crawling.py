@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -142,10 +142,6 @@ class Crawl:
     def stat(self, key: str) -> Any:
         """Return a stat, or 0 if nothing was counted."""
         return self.stats.get(f"robotstxt/{key}", 0)
-
-
-#: Crawls with a spider class, settings and requests.
-Run = Callable[..., Awaitable[Crawl]]
 
 
 def short(outcome: int | BaseException) -> Any:

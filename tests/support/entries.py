@@ -83,9 +83,6 @@ FILE = made(
     other_host=True,
 )
 
-#: There is no file.
-MISSING = made(Outcome.UNAVAILABLE, 404, "404", 1_700_000_000.0, 1_700_086_400.0)
-
 
 def origin(host: str) -> Origin:
     """Return the https origin of a host."""
