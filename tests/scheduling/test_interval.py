@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from dataclasses import replace
 from itertools import pairwise
 from statistics import mean
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
-from twisted.internet.task import deferLater
 
 from scrapy_robots_rfc import robots_service
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.scheduling import throttle
 from tests.support.crawling import Pages, at_once, crawl, listening, plugged
 from tests.support.site import Reply, Site, robots
@@ -205,16 +204,11 @@ async def test_waiting_for_its_turn_is_no_timeout(paced: Site) -> None:
     assert min(gaps(paced)) >= interval
 
 
-def sleep(seconds: float) -> Deferred[None]:
-    """Return a Deferred that fires after some seconds."""
-    return deferLater(cast("Any", importlib.import_module("twisted.internet.reactor")), seconds)
-
-
 class Images(Pages):
     """Downloads six files outside the scheduler after the robots.txt has become stale."""
 
     async def parse(self, response: Any, **_: Any) -> None:
-        await maybe_deferred_to_future(sleep(6 * DELAY))  # the file becomes stale
+        await Runtime().sleep(6 * DELAY)  # the file becomes stale
         download = self.crawler.engine.download_async
         images = [
             deferred_from_coro(download(Request(response.urljoin(f"/{n}")))) for n in range(6)
@@ -291,7 +285,7 @@ class Impatient(Pages):
         if response.url.endswith("/0"):
             slow = Request(response.urljoin("/slow"))
             download = deferred_from_coro(self.crawler.engine.download_async(slow))
-            await maybe_deferred_to_future(sleep(1.0))  # it is sent after 0.8 s
+            await Runtime().sleep(1.0)  # it is sent after 0.8 s
             download.addErrback(lambda _: None).cancel()
             yield Request(response.urljoin("/1"), self.parse)
 
