@@ -41,59 +41,54 @@ def test_successful_file_holds_for_max_age() -> None:
 
 def test_copy_is_obeyed_while_unreachable() -> None:
     """2.4: a copy is used beyond its age while the file is unreachable and requested again."""
-    copy = validity_after(None, Outcome.SUCCESSFUL, 0, LIMITS)
-    first = validity_after(copy, Outcome.UNREACHABLE, 100, LIMITS)
-    assert first == Validity(Outcome.SUCCESSFUL, 110, confirmed=0, unreachable_since=100)
+    copy = validity_after(None, FILE, 0, LIMITS)
+    first = validity_after(copy, UNKNOWN, 100, LIMITS)
+    assert first == Validity(FILE, 110, confirmed=0, unreachable_since=100)
     assert first.stale
-    assert validity_after(first, Outcome.UNREACHABLE, 110, LIMITS) == Validity(
-        Outcome.SUCCESSFUL, 120, 0, 100
-    )
+    assert validity_after(first, UNKNOWN, 110, LIMITS) == Validity(FILE, 120, 0, 100)
 
 
 def test_copy_ends_with_its_time() -> None:
     """2.3.1.4: a copy is used for the stale time after its last confirmation, to the second."""
-    old = Validity(Outcome.SUCCESSFUL, 990, confirmed=0, unreachable_since=900)
-    last = validity_after(old, Outcome.UNREACHABLE, 995, LIMITS)
-    assert (last.outcome, last.fresh_until) == (Outcome.SUCCESSFUL, 1000)
-    assert validity_after(last, Outcome.UNREACHABLE, 1000, LIMITS).outcome is Outcome.UNREACHABLE
+    old = Validity(FILE, 990, confirmed=0, unreachable_since=900)
+    last = validity_after(old, UNKNOWN, 995, LIMITS)
+    assert (last.outcome, last.fresh_until) == (FILE, 1000)
+    assert validity_after(last, UNKNOWN, 1000, LIMITS).outcome is UNKNOWN
 
 
 def test_no_stale_copy_where_none_is_wanted() -> None:
     """2.3.1.4: with a stale time of 0, an unreachable file disallows everything at once."""
-    copy = validity_after(None, Outcome.SUCCESSFUL, 0, LIMITS)
-    assert (
-        validity_after(copy, Outcome.UNREACHABLE, 100, limited(100, 10, 0, 500)).outcome
-        is Outcome.UNREACHABLE
-    )
+    copy = validity_after(None, FILE, 0, LIMITS)
+    assert validity_after(copy, UNKNOWN, 100, limited(100, 10, 0, 500)).outcome is UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("limits", "expected"),
-    [(LIMITS, Outcome.UNAVAILABLE), (FOREVER, Outcome.UNREACHABLE)],
+    [(LIMITS, MISSING), (FOREVER, UNKNOWN)],
     ids=["limited", "never"],
 )
 def test_unreachable_for_long(limits: Settings, expected: Outcome) -> None:
     """2.3.1.4: unreachable for long counts as unavailable, unless the user disables that."""
-    validity = validity_after(None, Outcome.UNREACHABLE, 0, limits)
-    assert validity_after(validity, Outcome.UNREACHABLE, 499, limits).outcome is Outcome.UNREACHABLE
-    late = validity_after(validity, Outcome.UNREACHABLE, 500, limits)
+    validity = validity_after(None, UNKNOWN, 0, limits)
+    assert validity_after(validity, UNKNOWN, 499, limits).outcome is UNKNOWN
+    late = validity_after(validity, UNKNOWN, 500, limits)
     assert (late.outcome, late.fresh_until) == (expected, 510)
-    assert validity_after(late, Outcome.UNREACHABLE, 510, limits).outcome is expected
+    assert validity_after(late, UNKNOWN, 510, limits).outcome is expected
 
 
 def test_a_success_ends_the_run_of_failures() -> None:
     """2.3.1.4: after an answer, the time of being unreachable starts again."""
-    validity = validity_after(None, Outcome.UNREACHABLE, 0, LIMITS)
-    validity = validity_after(validity, Outcome.UNAVAILABLE, 400, LIMITS)
-    assert validity_after(validity, Outcome.UNREACHABLE, 500, LIMITS) == Validity(
-        Outcome.UNREACHABLE, 510, unreachable_since=500
+    validity = validity_after(None, UNKNOWN, 0, LIMITS)
+    validity = validity_after(validity, MISSING, 400, LIMITS)
+    assert validity_after(validity, UNKNOWN, 500, LIMITS) == Validity(
+        UNKNOWN, 510, unreachable_since=500
     )
 
 
 @pytest.mark.parametrize(
     ("asked", "given"), [(None, 100), (0, 20), (19, 20), (50, 50), (101, 100), (2.0**31, 100)]
 )
-@pytest.mark.parametrize("outcome", [Outcome.SUCCESSFUL, Outcome.UNAVAILABLE])
+@pytest.mark.parametrize("outcome", [FILE, MISSING])
 def test_what_the_site_asks_for(outcome: Outcome, asked: float | None, given: float) -> None:
     """2.4, RFC 9111: a file, and its absence, are valid as long as the headers say, within the
     limits.
@@ -158,12 +153,8 @@ def test_no_delays_give_one_attempt() -> None:
 
 def test_time_to_be_left_alone_grows_up_to_the_cap() -> None:
     """The time until the next attempt grows in the same way, up to the maximum."""
-    assert [with_retry_after(100, asked) for asked in (None, 10.0, 200.0, 1e9)] == [
-        100,
-        100,
-        200,
-        300,
-    ]
+    delays = [with_retry_after(100, asked) for asked in (None, 10.0, 200.0, 1e9)]
+    assert delays == [100, 100, 200, 300]
 
 
 @pytest.mark.parametrize(("value", "seconds"), tables("answers")["retry_after"])
