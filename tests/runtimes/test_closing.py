@@ -100,13 +100,17 @@ class Inline(Pages):
             yield request
 
 
+@pytest.mark.parametrize(
+    "reply", [HANG, robots("User-agent: *\nCrawl-delay: 30\n")], ids=["robots.txt", "turn"]
+)
 @in_every_runtime
-async def test_inline_request_at_the_end(site: Site) -> None:
-    """An inline request that waits for robots.txt when the spider closes ends with an exception."""
-    site.replies["/robots.txt"] = HANG
+async def test_inline_request_at_the_end(site: Site, reply: Any) -> None:
+    """An inline request that waits when the spider closes ends at once, with an exception."""
+    site.replies["/robots.txt"] = reply
     result = await crawl([site.url("/a")], spider=Inline)
     assert result.verdicts(site.url("/a")) == ["RobotsUndecided"]
     assert (result.stat("undecided"), site.pages) == (1, [])
+    assert result.stats["elapsed_time_seconds"] < 5
 
 
 @in_every_runtime
