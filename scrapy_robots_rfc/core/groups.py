@@ -114,7 +114,8 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
         at = match + 1
         while at < len(agents) and (names[at] == name or not _starts_group(file, agents, at)):
             at += 1
-        # Go back to the start of the group, which may be a line for another crawler.
+        # Go back to the start of the group. Its first line may name another crawler, because a
+        # group with several user-agent lines applies to each of them.
         first = match
         while not _starts_group(file, agents, first):
             first -= 1

@@ -155,9 +155,10 @@ def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
         return None
     product = _Product(name, version, _has_crawler_word(name) is not None)
     # Usual names do not start with a digit, unless they contain a crawler word: `360Spider`.
-    is_usual = product.is_crawler or not (name[0].isdigit() or _is_browser(name))
+    if product.is_crawler or not (name[0].isdigit() or _is_browser(name)):
+        return product
     is_like_80legs = name[0].isdigit() and name.lstrip("0123456789")[:1].isalpha()
-    return product if is_usual or (is_own_name and (version or is_like_80legs)) else None
+    return product if is_own_name and (version or is_like_80legs) else None
 
 
 def _is_sent_by_browsers(name: str) -> bool:

@@ -34,12 +34,14 @@ _FETCHES_PER_REQUEST = 16
 
 # Every fourth room is for a further attempt.
 _RETRY_EVERY = 4
+# Maximum number of origins and fetches that get room in one iteration of the event loop.
+_MAX_GIVEN = 20
 
 #: Seconds between calls to `PendingFetches.tick`.
 TICK = 0.25
 
-#: Seconds that an exchange may take before its attempt is cut short, if other origins are waiting
-#: for room. The next attempt gets the full ROBOTS_TIMEOUT for each exchange.
+#: Seconds that an exchange may take before its attempt is cut short, if other origins are in line.
+#: The next attempt gets the full ROBOTS_TIMEOUT for each exchange.
 CUT_AFTER = 10.0
 
 #: Interrupts an attempt to make room for another origin. The fetch continues later.
@@ -223,7 +225,8 @@ class PendingFetches:
     def leave(self, fetch: PendingFetch) -> None:
         """Stop counting a fetch, and give its room to the next in line."""
         self._counted.discard(fetch)
-        self._give_rooms()
+        if not _scrapy.is_closing(self._crawler):
+            self._give_rooms()
 
     def _give_rooms(self) -> None:
         """Let those in line start, as long as there is room.
@@ -231,7 +234,9 @@ class PendingFetches:
         First attempts come before further ones, but every fourth room is for a further one.
         Otherwise new origins could keep these waiting forever.
         """
-        while self.has_room() and (self.line or self._retries):
+        for _ in range(_MAX_GIVEN):
+            if not self.has_room() or not (self.line or self._retries):
+                return
             self._rooms_given += 1
             is_for_retry = bool(self._retries) and self._rooms_given % _RETRY_EVERY == 0
             if self.line and not is_for_retry:
@@ -241,6 +246,7 @@ class PendingFetches:
                 fetch, entered = self._retries.popleft()
                 self.take_room(fetch)  # unless it has ended, because its task was cancelled
                 entered.resolve(None)
+        self._runtime.call_later(0, self._give_rooms)
 
     # Timeouts.
 
@@ -265,6 +271,7 @@ class PendingFetches:
         finally:
             self._exchanging.discard(fetch)
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
+            _raise_if_ended(fetch)
 
     def _start_clock(self, fetch: PendingFetch) -> None:
         """Start the timeout for an exchange, which `tick` may interrupt from now on."""
@@ -275,8 +282,8 @@ class PendingFetches:
     def tick(self) -> None:
         """Interrupt attempts that take too long, and end all fetches when the crawl ends.
 
-        If others are waiting for room, cut a slow attempt short for each of them, but only once per
-        fetch, so that a slow site gets the full timeout in the end.
+        For each origin in line, cut a slow attempt short, but only once per fetch, so that a slow
+        site gets the full timeout in the end.
 
         Called every `TICK` seconds. Time spent in a downloader slot's queue, or waiting for the
         site's turn, doesn't count. Usually the download handler times out first.
@@ -285,7 +292,7 @@ class PendingFetches:
             self.cancel_all()
             return
         now = self._runtime.clock()
-        waiting_for_room = len(self.line) + len(self._retries)
+        in_line = len(self.line)
         for fetch in list(self._exchanging):
             if self._is_unsent(fetch):
                 fetch.timed_from = now
@@ -295,8 +302,8 @@ class PendingFetches:
             if fetch.interruption is None:
                 if is_late:
                     fetch.interrupt(TimeoutError())
-                elif waiting_for_room and not fetch.was_cut and seconds >= CUT_AFTER:
-                    waiting_for_room -= 1
+                elif in_line and not fetch.was_cut and seconds >= CUT_AFTER:
+                    in_line -= 1
                     fetch.interrupt(CUT_SHORT)
             elif is_late or fetch.interruption is not CUT_SHORT:
                 # It was interrupted in an earlier call, but a middleware ignores the cancellation.

@@ -4,6 +4,7 @@ A robots.txt is the same through every proxy. But if there is no response, the p
 may be at fault, so the failure only affects requests that use the same route.
 """
 
+import contextlib
 import re
 from typing import TypeAlias, TypeGuard
 from urllib.request import getproxies
@@ -48,7 +49,8 @@ class Routes:
             middleware = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
             request = Request(request.url)
             if middleware is not None:
-                HttpProxyMiddleware.process_request(middleware, request)
+                with contextlib.suppress(Exception):  # it will raise for our request, too
+                    HttpProxyMiddleware.process_request(middleware, request)
         proxy = request.meta.get("proxy")
         if not proxy:
             return None

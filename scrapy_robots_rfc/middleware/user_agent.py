@@ -131,7 +131,7 @@ class UserAgents:
             return
         header = request.headers.get(b"User-Agent") or b""
         # `before` is usually empty, because Scrapy adds its default header after our middleware. If
-        # both are empty, another middleware has removed the default header, so don't return.
+        # the header is empty as well, another middleware has removed it, which may matter.
         if header and header == before:
             return
         assumed = parse_agent(before) or self._default

@@ -68,15 +68,15 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param parked: the parts that are parked until the origin is woken.
-    :param fetched: a permit with the policy of the last fetch, until a request is handed out. The
-        next request may be handed out with it. Otherwise, if the file is always evicted or stale
-        before the turn comes, we would fetch it forever.
+    :param known: a permit that was found outside `Gate.permit`, after a fetch or in the line, until
+        a request is handed out. The next request may be handed out with it. Otherwise, if the file
+        is always evicted or stale before the turn comes, we would fetch it forever.
     """
 
     origin: Origin | None
     parts: dict[tuple[object, Hashable], Any] = field(default_factory=dict)
     parked: list[Part] = field(default_factory=list)
-    fetched: Permit | None = None
+    known: Permit | None = None
 
     @property
     def size(self) -> int:
@@ -166,17 +166,18 @@ class Gate:
         if policy is not None and policy.for_all_routes:  # no need to know the request's route
             return Permit(origin, policy)
         has_room = pending.has_room()
-        # Without room, a request that needs a fetch gets in line, so don't peek at it. But just
-        # after a fetch, the next request usually needs no other one, and so no room.
-        if has_room or queued_origin.fetched is not None:
+        known = queued_origin.known
+        # Without room, a request that needs a fetch gets in line, so don't peek at it. But if there
+        # is a failure without a proxy, or just after a fetch, it usually needs none.
+        if has_room or policy is not None or known is not None:
             request = peek()
             # A fetch without the request's proxy would reveal the crawler's own address. So let the
             # queue skip a request that can't be read, and let one that can't be peeked at wait in
             # the middleware.
             if request is None:
                 return Permit(origin)
-            if queued_origin.fetched is not None and self._covers(queued_origin.fetched, request):
-                return queued_origin.fetched
+            if known is not None and self._covers(known, request):
+                return known
             policy = service.cached(origin, request)
             if policy is not None:
                 return Permit(origin, policy, service.routes.of(request))
@@ -205,17 +206,19 @@ class Gate:
     def _on_room(self, origin: Origin) -> None:
         """Start a fetch for an origin that was in line, or wake it if it needs none."""
         queued_origin = self.origins.get(origin)
-        # If nothing is parked, the queue will call `permit` anyway, which gets in line again.
-        if queued_origin is None or not queued_origin.parked or is_closing(self._crawler):
+        if queued_origin is None or not queued_origin.parts:
             return
-        if self.permit(queued_origin, queued_origin.parked[0].peek) is not None:
+        part: Part = next(iter(queued_origin.parts.values()))
+        permit = self.permit(queued_origin, part.peek)
+        if permit is not None:
+            queued_origin.known = permit
             self.wake(origin)
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin, permit: Permit) -> None:
         """Record what a request leaves the scheduler with, and take its site's turn."""
         if permit.origin is None:
             return
-        queued_origin.fetched = None
+        queued_origin.known = None
         self.permits[request] = permit
         if self._throttle.sites:
             self._throttle.take(request, permit.origin)
@@ -250,14 +253,14 @@ class Gate:
                 part.unpark()
         wake_engine(self._crawler)
 
-    # Called by the middleware.
+    # Called by fetches and by the middleware.
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
         self.tick()  # if the crawl is closing, count waiting requests before these are woken
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            queued_origin.fetched = Permit(fetch.origin, fetch.policy, fetch.route)
+            queued_origin.known = Permit(fetch.origin, fetch.policy, fetch.route)
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:

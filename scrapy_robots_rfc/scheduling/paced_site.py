@@ -98,13 +98,13 @@ class PacedSite:
         """Replace the paces with the ones in a new robots.txt."""
         if policy.fetched <= self.fetched:  # `note` calls this for each request, so it may be known
             return
-        self.fetched = policy.fetched
         # robots.txt was a request to the site, too, so the interval also applies after it.
         self.turns.last = max(self.turns.last, policy.fetched)
         if policy.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
             # The refresh failed, so nothing is known about the interval. Keep the old one for pages
             # that are still in flight, since no others are sent.
             return
+        self.fetched = policy.fetched
         # Look up the pace of each agent in the new file, which may no longer have one.
         agents = list(self.paces.values())
         self.paces = {}

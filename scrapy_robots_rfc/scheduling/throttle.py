@@ -108,7 +108,7 @@ class Throttle:
         if site is None:
             site = self._begin_to_pace(policy.origin)
         site.update(policy)  # replaces the paces of an earlier file before this one is added
-        if pace is not None:
+        if pace is not None and policy.fetched >= site.fetched:
             site.paces[pace] = agent
             self._announce(policy, bound)
         # The request for robots.txt may have had no turn, because the interval wasn't known. All
@@ -129,10 +129,9 @@ class Throttle:
             connect(self.answered, signals.headers_received)
             connect(self.answered, signals.request_left_downloader)
         self._forget_idle()
-        turns = Turns()
+        site = self.sites[origin] = PacedSite(origin, Turns())
         if self._share is not None:
-            turns = self._share(origin, lambda: self._wake(site))
-        site = self.sites[origin] = PacedSite(origin, turns)
+            site.turns = self._share(origin, partial(self._wake, site))
         for request in _scrapy.requests_in_downloader(self._crawler):
             if self._origin_of(request) == origin:
                 self._reached_downloader(request)

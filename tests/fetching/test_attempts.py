@@ -127,17 +127,20 @@ def test_credentials_of_a_route() -> None:
 @under_the_reactor
 @pytest.mark.parametrize("is_closed", [True, False])
 async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) -> None:
-    """The fetch of an exchange that cannot be cancelled ends without it."""
+    """The fetch of an exchange that cannot be cancelled ends without it, and does not go on."""
     desk = Desk()
+    awaited: list[Deferred[None]] = []
+    results: list[object] = []
 
     async def get(fetch: PendingFetch) -> OriginPolicy:
-        await desk.fetches.run_exchange(fetch, deaf())
+        results.append(await desk.fetches.run_exchange(fetch, deaf()))
         raise AssertionError
 
     async def deaf() -> None:
         while True:
+            awaited.append(Deferred())
             with contextlib.suppress(*CANCELLED):
-                await maybe_deferred_to_future(Deferred())
+                return await maybe_deferred_to_future(awaited[-1])
 
     fetch = desk.begin(get=get)
     await turns()
@@ -146,6 +149,9 @@ async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) 
     else:
         passes(desk, clock, TIMEOUT + 3 * TICK)
     assert await causes(fetch) == [None if is_closed else "failed: TimeoutError"] * 3
+    awaited[-1].callback(None)
+    await turns()
+    assert results == []
 
 
 @under_the_reactor
@@ -193,7 +199,7 @@ async def test_no_wake_up_is_lost() -> None:
         desk.wait_in_line(f"known{number}")
     desk.wait_in_line("last")
     desk.answers["0"].callback("value")
-    await turns()
+    await turns(300)
     assert desk.asked[-1] == "last"
     desk.close()
 

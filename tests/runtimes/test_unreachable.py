@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.exceptions import CloseSpider
 
 from scrapy_robots_rfc.fetching import pending
-from tests.support.crawling import Pages, crawl
+from tests.support.crawling import Pages, close_when, crawl
 from tests.support.running import in_every_runtime
-from tests.support.site import Reply, Site, failing
+from tests.support.site import HANG, Reply, Site, failing
 from tests.support.timed_site import gaps, urls
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
 
 
 @in_every_runtime
@@ -52,6 +55,26 @@ async def test_unknown_host_is_disallowed_at_once() -> None:
     result = await crawl([page], {"ROBOTS_UNREACHABLE_BACKOFF": [600]})
     assert result.verdicts() == ["unreachable"]
     assert result.stat("request_count") == 1
+
+
+@in_every_runtime
+async def test_pages_of_an_unreachable_host_need_no_room(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages of a host that is known to be unreachable are dropped while no fetch may start."""
+    monkeypatch.setattr(pending, "MAX_FETCHES", 1)
+    site.replies["/robots.txt"] = HANG
+    with Site() as closed:
+        dead = urls(closed, 5)
+
+    def all_dropped(crawler: Crawler) -> bool:
+        return bool(site.fetches) and crawler.stats.get_value("robotstxt/forbidden") == 5
+
+    pages = [dead[0], site.url("/a"), *dead[1:]]
+    backoff: dict[str, Any] = {"ROBOTS_UNREACHABLE_BACKOFF": []}
+    result = await crawl(pages, backoff, prepare=close_when(all_dropped))
+    assert result.verdicts(*dead) == ["unreachable"] * 5
+    assert result.stats["elapsed_time_seconds"] < 5
 
 
 class CloseSoon(Pages):

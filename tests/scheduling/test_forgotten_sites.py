@@ -107,3 +107,11 @@ def test_a_site_that_waits_long_is_asked_again() -> None:
     assert woken == [origin]
     assert not crawl.throttle.due(origin)
     assert [delay for delay, _ in crawl.clock.timers] == [5, 5]
+
+
+def test_an_older_file_changes_no_interval() -> None:
+    """A request that is judged by an older file does not bring back its interval."""
+    crawl = Paced()
+    for fetched, delay in ((0.0, 60), (1.0, 0), (0.0, 60)):
+        origin = crawl.note("a", fetched, delay)
+    assert crawl.throttle.interval(origin) == 0

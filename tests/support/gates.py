@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _CRAWLER = Crawler(Spider)
+_CRAWLER.engine = cast("Any", SimpleNamespace(_slot=SimpleNamespace(closing=None)))
 
 
 class Stepwise(Runtime):
