@@ -282,27 +282,27 @@ class Lifetimes(Protocol):
 
     @property
     def cache_max_age(self) -> float:
-        """See ROBOTS_CACHE_MAX_AGE."""
+        """The longest and default lifetime of a result (ROBOTS_CACHE_MAX_AGE)."""
 
     @property
     def cache_min_age(self) -> float:
-        """See ROBOTS_CACHE_MIN_AGE."""
+        """The shortest lifetime that response headers may set (ROBOTS_CACHE_MIN_AGE)."""
 
     @property
     def stale_max_age(self) -> float:
-        """See ROBOTS_STALE_MAX_AGE."""
+        """How long a file may be used if its refresh fails (ROBOTS_STALE_MAX_AGE)."""
 
     @property
     def unreachable_ttl(self) -> float:
-        """See ROBOTS_UNREACHABLE_TTL."""
+        """The pause before a failed file is fetched again (ROBOTS_UNREACHABLE_TTL)."""
 
     @property
     def unreachable_max_age(self) -> float | None:
-        """See ROBOTS_UNREACHABLE_MAX_AGE."""
+        """When an outage begins to allow everything, or never (ROBOTS_UNREACHABLE_MAX_AGE)."""
 
     @property
     def unreachable_backoff(self) -> tuple[float, ...]:
-        """See ROBOTS_UNREACHABLE_BACKOFF."""
+        """The pauses between the attempts of a fetch (ROBOTS_UNREACHABLE_BACKOFF)."""
 
 
 def validity_after(

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import ParseResult
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import is_closing, wake_engine
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
@@ -343,8 +344,15 @@ def gate_of(crawler: Crawler) -> Gate:
     keeper = crawler.get_downloader_middleware(GateKeeper)
     if keeper is not None:
         return keeper.gate
-    from scrapy_robots_rfc._runtime import Runtime  # noqa: PLC0415 - only needed in this case
+    gate = _OPEN.get(id(crawler))
+    if gate is None:
+        # Requests wait only for their origin's file or turn, so without origins it stays open.
+        throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
+        gate = Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)
+        _OPEN[id(crawler)] = gate
+    return gate
 
-    # Requests wait only for their origin's file or turn, so without origins the gate stays open.
-    throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
-    return Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)
+
+# The gates of crawls that don't obey robots.txt. They refer to their crawls, so that no other crawl
+# can have the same `id`.
+_OPEN: WeakValueDictionary[int, Gate] = WeakValueDictionary()

@@ -24,7 +24,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import _scrapy, stats
-from scrapy_robots_rfc._runtime import Runtime, Waiter, log_once
+from scrapy_robots_rfc._runtime import CANCELLED, Runtime, Waiter, log_once
 from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
@@ -225,6 +225,7 @@ class Throttle:
     def _give_turn(self, request: Request, site: PacedSite) -> None:
         """Record that a request has a site's turn."""
         self._turns[request] = site
+        self._reached.discard(request)  # if the same object was sent before
         site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
@@ -257,13 +258,16 @@ class Throttle:
         while not self.take(request, origin):
             if _scrapy.is_closing(self._crawler):
                 raise RobotsUndecided("the spider closed before the request could be sent")
-            waiters = self.sites[origin].waiters
+            site = self.sites[origin]
             waiter: Waiter[None] = Waiter()
-            waiters.append(waiter)
+            site.waiters.append(waiter)
             try:
                 await waiter  # `_wake` resolves it
+            except CANCELLED:
+                site.waiting_since = None  # other waiting requests set it again
+                raise
             finally:
-                waiters.remove(waiter)
+                site.waiters.remove(waiter)
 
     def release(self, request: Request) -> None:
         """Release a request's turn, if it has one, because it won't be sent now."""
@@ -285,9 +289,9 @@ class Throttle:
         site = None if origin is None else self.sites.get(origin)
         if site is None:
             return
-        self._reached.add(request)
         if request not in self._turns:
             self._give_turn(request, site)
+        self._reached.add(request)
 
     def _end_lost_turns(self, site: PacedSite | None = None) -> bool:
         """End the turns of requests that ended without a signal, or that a middleware holds back.

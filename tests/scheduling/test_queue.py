@@ -17,11 +17,13 @@ from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc._scrapy import peek
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import crawl
-from tests.support.disk_queues import crawler as gated
+from tests.support.disk_queues import crawler as gated, queue
 from tests.support.gates import Files, Turns, add_gate
 from tests.support.proxies import Proxy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.site import Site
 
 SITES = 150
@@ -220,3 +222,15 @@ async def test_proxy_of_a_request_that_cannot_be_peeked_at(site: Site) -> None:
         assert result.verdicts() == [200] * 3
         assert site.fetches == 1
         assert len(proxy.asked) == len(site.asked)
+
+
+def test_requests_in_memory_are_stored_without_robots_txt(tmp_path: Path) -> None:
+    """Requests in memory are stored when a crawl ends, even if it does not obey robots.txt."""
+    crawler: Any = gated()
+    crawler.engine.downloader.middleware.middlewares = []
+    folder = tmp_path / "requests.queue"
+    in_memory = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
+    on_disk = queue(folder, crawler=crawler)
+    in_memory.push(Request("http://site.example/"))
+    on_disk.close()
+    assert len(queue(folder)) == 1

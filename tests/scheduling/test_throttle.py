@@ -1,12 +1,13 @@
-"""Which paced sites a broad crawl forgets, on a clock that the test sets."""
+"""The throttle, on a clock that the test sets: which sites it forgets, and how turns end."""
 
 from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
@@ -15,8 +16,9 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.throttle import Throttle
+from scrapy_robots_rfc.scheduling.throttle import MAX_HELD, Throttle
 from scrapy_robots_rfc.settings import read_settings
+from tests.support.running import under_the_reactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +47,7 @@ class Paced:
     """The throttle of a crawl, on that clock."""
 
     def __init__(self) -> None:
-        crawler: Any = get_crawler(Spider)
+        crawler = self.crawler = cast("Any", get_crawler(Spider))
         crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
         self.clock = Clock()
         settings = read_settings(crawler.settings)
@@ -115,3 +117,38 @@ def test_an_older_file_changes_no_interval() -> None:
     for fetched, delay in ((0.0, 60), (1.0, 0), (0.0, 60)):
         origin = crawl.note("a", fetched, delay)
     assert crawl.throttle.interval(origin) == 0
+
+
+def test_request_that_is_sent_again_and_held() -> None:
+    """A middleware that holds a request loses its turn, even if the same object was sent before."""
+    crawl = Paced()
+    origin = crawl.note("a", 0.0)
+    page = Request(f"{origin}/")
+    crawl.clock.now = DAY
+    assert crawl.throttle.take(page, origin)
+    crawl.crawler.signals.send_catch_log(signals.request_reached_downloader, request=page)
+    crawl.throttle.answered(page)
+    crawl.clock.now += DAY
+    assert crawl.throttle.take(page, origin)
+    assert not crawl.throttle.due(origin)
+    crawl.clock.now += MAX_HELD
+    crawl.throttle.tick()
+    assert crawl.throttle.due(origin)
+
+
+@under_the_reactor
+async def test_cancelled_wait_is_not_counted() -> None:
+    """A request that was cancelled while it waited for its turn does not count as a delay."""
+    crawl = Paced()
+    origin = crawl.note("a", 0.0, delay=60)
+    crawl.crawler.engine = SimpleNamespace(
+        downloader=SimpleNamespace(slots={}), _slot=SimpleNamespace(closing=None)
+    )
+    waiting = deferred_from_coro(crawl.throttle.wait_for_turn(Request(f"{origin}/a"), origin))
+    await Runtime().sleep(0)
+    waiting.addErrback(lambda _: None)
+    waiting.cancel()
+    await Runtime().sleep(0)
+    crawl.clock.now = DAY
+    assert crawl.throttle.take(Request(f"{origin}/b"), origin)
+    assert crawl.crawler.stats.get_value("robotstxt/crawl_delay/added_seconds") is None
