@@ -42,7 +42,7 @@ def archive(path: Path, url: str, **settings: Any) -> None:
 
 
 def archived(path: Path, text: str, *crawls: dict[str, Any]) -> str:
-    """Crawl a page once with each settings, and return its URL; the site is gone then."""
+    """Crawl a page once with each of the settings, and return its URL. Then the site is gone."""
     with Site({"/robots.txt": file(text)}) as site:
         for settings in crawls:
             archive(path, site.url("/x"), **settings)
