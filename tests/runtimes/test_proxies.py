@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 
 from scrapy_robots_rfc import Reason
 from scrapy_robots_rfc._runtime import Runtime
@@ -224,6 +225,27 @@ async def test_proxy_of_the_environment(
     [line] = records(caplog)
     assert f"through proxy http://{netloc}" in line
     assert "secret" not in line
+
+
+class BrokenProxies(HttpProxyMiddleware):
+    """Raises for each request that would get a proxy from the environment."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        proxies: Any = dict.fromkeys(self.proxies)  # Scrapy cannot unpack None
+        self.proxies = proxies
+
+
+@in_every_runtime
+async def test_proxy_middleware_that_raises(proxy: Site) -> None:
+    """If the proxy of the environment cannot be found, nothing is requested, and the crawl ends."""
+    stock = "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware"
+    replaced = {stock: None, BrokenProxies: 750}
+    middlewares = {**SETTINGS["DOWNLOADER_MIDDLEWARES"], **replaced}
+    pages = [f"http://{host}.example/" for host in "ab"]
+    result = await crawl(pages, {"DOWNLOADER_MIDDLEWARES": middlewares})
+    assert result.verdicts(*pages) == ["local", "local"]
+    assert proxy.targets == []
 
 
 @every_handler
