@@ -272,7 +272,7 @@ class RobotsService:
             if policy is None or fetch.route == route:
                 return policy
             policy = self.cached(origin, request)
-            if policy is not None:  # it is the same for all routes
+            if policy is not None:  # otherwise, only the other route has failed
                 return policy
 
     async def close(self) -> None:

@@ -298,10 +298,12 @@ class Gate:
 
     def paced(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a turn, and their number."""
-        without_file = {origin for origin, _ in self.without_file()}
+        if self._service is None:
+            return
+        pending = self._service.pending
         for origin in self._throttle.sites:
             queued_origin = self.origins.get(origin)
-            if queued_origin is None or origin in without_file:
+            if queued_origin is None or origin in pending.fetches or origin in pending.line:
                 continue
             if queued_origin.size and self._throttle.interval(origin):
                 yield origin, queued_origin.size
