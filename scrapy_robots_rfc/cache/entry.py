@@ -12,7 +12,6 @@ from scrapy_robots_rfc.policy.access import (
     PROXY_REFUSES,
     Access,
     Freshness,
-    Local,
     Outcome,
     Successful,
     Unreachable,
@@ -199,7 +198,7 @@ def next_entry(
 
 
 def entry_for_route(
-    old: CacheEntry | None, access: Unreachable | Local, now: float, settings: Settings
+    old: CacheEntry | None, access: Access, now: float, settings: Settings
 ) -> CacheEntry:
     """Return a temporary entry after an attempt that failed because of a proxy or the crawl itself.
 

@@ -6,7 +6,7 @@
 import re
 from functools import lru_cache
 from string import ascii_letters
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scrapy_robots_rfc.core.header_names import names_in_header
 from scrapy_robots_rfc.core.percent import to_octets
@@ -147,18 +147,19 @@ def parse_agent(value: object) -> Agent | None:
     if value is None:
         return None
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    if not all(isinstance(name, (str, bytes)) for name in names):
-        raise TypeError(ACCEPTED)
     return _agent_from_names(names, split_commas=isinstance(value, str))
 
 
 @lru_cache(maxsize=1024)
-def _agent_from_names(names: tuple[str | bytes, ...], split_commas: bool) -> Agent | None:
+def _agent_from_names(names: tuple[Any, ...], split_commas: bool) -> Agent | None:
     """Return an agent with the given names.
 
     :param split_commas: True if there is only one name, which may be a comma-separated list of
         names, as on the command line.
+    :raises TypeError: if a name is neither a str nor bytes.
     """
+    if not all(isinstance(name, (str, bytes)) for name in names):
+        raise TypeError(ACCEPTED)
     texts = [text for text in map(_to_text, names) if text]
     if split_commas and texts:
         # Do not split a User-Agent header that contains commas. If it was split, at least one part

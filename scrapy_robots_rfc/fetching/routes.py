@@ -6,7 +6,7 @@ may be at fault, so the failure only affects requests that use the same route.
 
 import contextlib
 import re
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 from urllib.request import getproxies
 
 from scrapy.crawler import Crawler
@@ -14,7 +14,7 @@ from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.http import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_robots_rfc.policy.access import Access, Local, Unreachable
+from scrapy_robots_rfc.policy.access import Local, Unreachable
 
 #: A request's FTP account or its proxy, including credentials because a gateway may route each user
 #: differently. `None` if the request has neither, or if a later middleware picks the proxy.
@@ -87,8 +87,3 @@ def with_route(access: Unreachable | Local, request: Request | None) -> Unreacha
     if has_account(request):
         return access._replace(route_failed=True)
     return access
-
-
-def is_route_failure(access: Access | None) -> TypeGuard[Local | Unreachable]:
-    """Return whether an attempt failed because of its route or the crawl, not the site."""
-    return isinstance(access, Local | Unreachable) and access.route_failed

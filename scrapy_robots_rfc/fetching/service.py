@@ -37,7 +37,7 @@ from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
-from scrapy_robots_rfc.fetching.routes import Routes, is_route_failure, with_route
+from scrapy_robots_rfc.fetching.routes import Routes, with_route
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
 from scrapy_robots_rfc.optional import OVERRIDES
 from scrapy_robots_rfc.policy.access import (
@@ -94,7 +94,7 @@ class RobotsService:
         self._crawler = crawler
         self._settings = settings
         self._crawl = crawl
-        self._count = stats.counter(crawler)
+        self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._files = FileReader(crawler, settings, crawl.default_agent)
         # Read local files before opening a store, which would stay open if one can't be read.
@@ -165,11 +165,7 @@ class RobotsService:
 
         :raises RobotsUndecided: the spider was closed first.
         """
-        policy = self.cached(origin)
-        if policy is not None:
-            self.count_hit(policy)
-            return policy
-        policy = await self.fetch(origin).result()
+        policy = self.cached(origin) or await self.fetch(origin).result()
         if policy is None:
             raise undecided_error(origin)
         return policy
@@ -185,16 +181,10 @@ class RobotsService:
         policy = await self.robots(url)
         return sitemap_urls(policy.sitemaps, policy.origin.robots_url, self._settings.schemes)
 
-    def count_hit(self, policy: OriginPolicy) -> None:
-        """Count a policy that didn't have to be fetched, unless the user has set it."""
-        if not policy.is_set_by_user:
-            self._count(stats.CACHE_HITS)
-
-    def cached(self, origin: Origin, request: Request | None = None) -> OriginPolicy | None:
+    def cached(self, origin: Origin, route: Hashable = None) -> OriginPolicy | None:
         """Return an origin's policy if it is fresh, or `None` if robots.txt has to be fetched.
 
-        :param request: the request to judge, because its route may have failed, or `None` for any
-            request without a route.
+        :param route: the route of the request to judge, because that route may have failed.
         """
         if self._sources:  # most crawls have none
             policy = self.policy_without_fetch(origin)
@@ -204,22 +194,21 @@ class RobotsService:
         policy = self.memory.get(origin)
         # While a policy for all routes is fresh, the request's route doesn't matter.
         if policy is None or not policy.for_all_routes or now >= policy.validity.fresh_until:
-            policy = self._policy_by_route(origin, policy, request)
+            policy = self._policy_by_route(origin, policy, route)
             if policy is None or now >= policy.validity.fresh_until:
                 return None
         return policy
 
     def _policy_by_route(
-        self, origin: Origin, policy: OriginPolicy | None, request: Request | None
+        self, origin: Origin, policy: OriginPolicy | None, route: Hashable
     ) -> OriginPolicy | None:
-        """Return an origin's policy, or the failure of a request's route if that is newer.
+        """Return an origin's policy, or the failure of a route if that is newer.
 
         A file is the same for all routes, but a failure only applies to the route that failed.
 
         :param policy: the origin's policy in memory, or `None` if there is none.
         :returns: `None` if robots.txt has to be fetched using this route.
         """
-        route = self.routes.of(request)
         failure = self._failed_routes.get((origin, route))
         if policy is None:
             return failure
@@ -271,7 +260,7 @@ class RobotsService:
             policy = await fetch.result()
             if policy is None or fetch.route == route:
                 return policy
-            policy = self.cached(origin, request)
+            policy = self.cached(origin, route)
             if policy is not None:  # otherwise, only the other route has failed
                 return policy
 
@@ -471,7 +460,7 @@ class RobotsService:
         self._report_attempt(fetch, policy, access, delays)
         if delays:  # nothing is cached before the last attempt
             return policy, access, delays
-        if is_route_failure(access):
+        if access.route_failed:
             self._remember_failure(fetch, policy)
             return policy, access, delays
         self.memory.put(fetch.origin, policy, entry)
@@ -494,7 +483,7 @@ class RobotsService:
         access = fetched.access
         now = self._runtime.clock()
         settings = self._settings
-        if is_route_failure(access):
+        if access.route_failed:
             return entry_for_route(fetch.copy, access, now, settings)
         if isinstance(access, Unreachable):
             ttl = with_retry_after(settings.unreachable_ttl, access.retry_after)
@@ -549,7 +538,7 @@ class RobotsService:
         :param access: the result of the attempt, or `None` if a copy from the store is used.
         :param delays: seconds to wait before each retry.
         """
-        if not delays and not is_route_failure(access):
+        if not delays and (access is None or not access.route_failed):
             before = fetch.validity_before
             if fetch.changes(policy.outcome):
                 self._count(stats.ORIGINS.format(outcome=policy.outcome.value))

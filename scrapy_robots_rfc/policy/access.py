@@ -53,7 +53,9 @@ _EXPLAINED = {
 }
 
 
-# In the following classes, the `outcome` field is a constant.
+# In the following classes, the `outcome` field is a constant. So is `route_failed`, which is only
+# true if a proxy, an account or the crawl itself failed rather than the site, except in
+# `Unreachable`.
 
 
 class Successful(NamedTuple):
@@ -61,6 +63,7 @@ class Successful(NamedTuple):
 
     status: int
     body: bytes
+    route_failed: bool = False
     outcome: Outcome = Outcome.SUCCESSFUL
 
     @property
@@ -78,6 +81,7 @@ class Unavailable(NamedTuple):
 
     status: int | None
     cause: str
+    route_failed: bool = False
     outcome: Outcome = Outcome.UNAVAILABLE
 
 
@@ -89,7 +93,7 @@ class Unreachable(NamedTuple):
     :param retry_after: the Retry-After delay in seconds, or `None` if the server did not send one.
     :param hopeless: True if retrying right away is pointless, for example because the host does not
         exist.
-    :param route_failed: True if the proxy or account failed rather than the site.
+    :param route_failed: True if the proxy or account failed.
     """
 
     status: int | None
@@ -108,7 +112,6 @@ class Local(NamedTuple):
     :param error: the exception, if its traceback is useful.
     :param shortage: True if the machine ran out of file descriptors, ports or memory, so that a
         later attempt may succeed.
-    :param route_failed: always True, because the failure isn't the site's.
     """
 
     cause: str

@@ -26,7 +26,6 @@ from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import join_items, pluralize
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
-from scrapy_robots_rfc.fetching.routes import is_route_failure
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
 from scrapy_robots_rfc.policy.access import Access, Local, Outcome
 from scrapy_robots_rfc.policy.origins import Origin
@@ -264,7 +263,7 @@ class CrawlLog:
         delays: Sequence[float],
     ) -> None:
         """Log the result of an attempt. After the last attempt, count the origin's outcome."""
-        of_route = is_route_failure(access)
+        of_route = access is not None and access.route_failed
         is_unreachable = policy.validity.unreachable_since is not None
         if isinstance(access, Local):
             self._local_failure(policy, access)

@@ -178,7 +178,8 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
             assert known is not None
             assert known.outcome is Outcome.UNREACHABLE
             assert known.decide(site.url("/robots.txt")).allowed
-        assert [service.cached(origin, request) is None for request in (*requests, None)] == [
+        routes = [*map(service.routes.of, requests), None]
+        assert [service.cached(origin, route) is None for route in routes] == [
             True,
             False,
             False,
@@ -187,7 +188,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
         ]
         robots = await service.robots(page)
         assert robots.outcome is Outcome.SUCCESSFUL
-        assert [service.cached(origin, request) for request in requests] == [robots] * 4
+        assert [service.cached(origin, route) for route in routes] == [robots] * 5
 
     await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
 
