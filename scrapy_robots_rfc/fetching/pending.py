@@ -225,7 +225,7 @@ class PendingFetches:
     def leave(self, fetch: PendingFetch) -> None:
         """Stop counting a fetch, and give its room to the next in line."""
         self._counted.discard(fetch)
-        if not _scrapy.is_closing(self._crawler):
+        if (self.line or self._retries) and not _scrapy.is_closing(self._crawler):
             self._give_rooms()
 
     def _give_rooms(self) -> None:

@@ -39,7 +39,7 @@ from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.optional import COMPONENTS, FINAL_URLS, SHARED_TURNS, value_of
 from scrapy_robots_rfc.policy.origins import Origin, Scheme
 from scrapy_robots_rfc.scheduling.disk import close_requests, open_requests, refuse_our_file
-from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
+from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper, Permit
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
 
@@ -64,7 +64,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._settings: Settings = settings_of(crawler, RfcRobotsTxtMiddleware)
-        self._count = stats.counter(crawler)
+        self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._misspelt = Misspelt(crawler, self._settings)
         self._timer: Cancellable | None = None
@@ -96,10 +96,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self.gate: Gate = Gate(crawler, self._origin_at, self.service, self.throttle, schemes)
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self.throttle)
         self._periodic: tuple[Callable[[], object], ...] = (
-            self._count.refresh,
-            self.gate.tick,
-            self.service.pending.tick,
             self.throttle.tick,
+            self.service.pending.tick,
         )
         self._failed_steps: set[Callable[[], object]] = set()
         if has_third_party_component(crawler.settings):
@@ -163,20 +161,15 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if origin is None or is_robots_txt:  # without an origin, it can only be a robots.txt here
             self._count(stats.ALLOWED)
             return None
-        policy = self.policy_for(origin, request)
+        policy = self.gate.policy_for(request, origin)
         if policy is None:
             return self._wait_for_file(request, origin)
-        self.service.count_hit(policy)
         return self._judge(request, policy)
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
         """Drop a request because its robots.txt can't be fetched."""
         refusal = Refusal(f"{UNREACHABLE}{cause}")
         self.enforcement.drop(request, unreachable(origin), refusal, None)
-
-    def policy_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
-        """Return the policy for a request, or `None` if the robots.txt has to be fetched first."""
-        return self.gate.policy_of(request, origin) or self.service.cached(origin, request)
 
     def _pace_robots_txt(self, request: Request) -> _Result:
         """Let one of our robots.txt requests through when its site's turn comes."""
@@ -237,7 +230,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         newest: OriginPolicy | None = self.service.memory.get(policy.origin)
         if newest is not None and newest.for_all_routes:
             policy = newest
-        if not self.gate.is_usable(policy):
+        permit = Permit(policy.origin, policy, self.service.routes.of(request))
+        if not self.gate.covers(permit, request):  # it is too old
             return await self._wait_for_file(request, policy.origin)
         return await _result_of(self._judge(request, policy))
 

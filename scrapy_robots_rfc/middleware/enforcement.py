@@ -38,7 +38,7 @@ class Enforcement:
 
     def __init__(self, crawler: Crawler, settings: Settings, throttle: Throttle) -> None:
         self._crawler = crawler
-        self._count = stats.counter(crawler)
+        self._count = stats.of(crawler).inc_value
         self._throttle = throttle
         # `request_allowed` would be sent for nearly every request, so only do so for a report.
         self._sends_allowed = bool(settings.report)

@@ -24,6 +24,7 @@ from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION, Enforcement, unreachable
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
+from scrapy_robots_rfc.scheduling.gate import Gate
 from scrapy_robots_rfc.settings import Settings
 
 #: Maximum seconds to hold a page while fetching the robots.txt for its final URL.
@@ -40,13 +41,11 @@ class Middleware(Protocol):
     """The parts of RfcRobotsTxtMiddleware that are used here."""
 
     service: RobotsService
+    gate: Gate
     user_agents: UserAgents
     enforcement: Enforcement
     process_request: Callable[[Request], Any]
     process_response: Callable[[Request, Response], Any]
-
-    def policy_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
-        """Return the policy for a request, or `None` if its robots.txt has to be fetched."""
 
 
 class FinalUrls:
@@ -63,7 +62,7 @@ class FinalUrls:
         self._crawler = crawler
         self._settings = settings
         self._middleware = middleware
-        self._count = stats.counter(crawler)
+        self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._judge_request = middleware.process_request  # called by our own method
         middleware.process_request = self.process_request
@@ -108,11 +107,9 @@ class FinalUrls:
         :raises IgnoreRequest: if the URL is disallowed, or its robots.txt doesn't arrive in time.
         """
         agent = self._middleware.user_agents.of(request)
-        policy = self._middleware.policy_for(origin, request)
+        policy = self._middleware.gate.policy_for(request, origin)
         if policy is None:
             policy = await self._fetch(origin, request)
-        else:
-            self._middleware.service.count_hit(policy)
         if policy is None and is_closing(self._crawler):
             self._count(stats.UNDECIDED)
             raise undecided_error(origin)

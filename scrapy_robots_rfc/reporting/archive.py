@@ -61,7 +61,7 @@ class Archive:
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         refuse_shared_place(crawler, settings, ARCHIVE)
         self._crawler = crawler
-        self._count = stats.counter(crawler)
+        self._count = stats.of(crawler).inc_value
         self._spider = crawler.spider
         self._settings = settings
         self._runtime = Runtime()

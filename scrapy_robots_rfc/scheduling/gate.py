@@ -17,7 +17,7 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import is_closing, wake_engine
+from scrapy_robots_rfc._scrapy import wake_engine
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService
@@ -177,32 +177,31 @@ class Gate:
             # the middleware.
             if request is None:
                 return Permit(origin)
-            if known is not None and self._covers(known, request):
+            if known is not None and self.covers(known, request):
                 return known
-            policy = service.cached(origin, request)
+            route = service.routes.of(request)
+            policy = service.cached(origin, route)
             if policy is not None:
-                return Permit(origin, policy, service.routes.of(request))
+                return Permit(origin, policy, route)
             if has_room:
                 service.fetch(origin, request)
                 return None
         pending.line[origin] = None  # `_on_room` will be called
         return None
 
-    def _covers(self, permit: Permit, request: Request) -> bool:
-        """Return whether a permit's policy may decide about a request to its origin."""
-        policy = permit.policy
-        if policy is None or self._service is None or not self.is_usable(policy):
-            return False
-        return policy.for_all_routes or self._service.routes.of(request) == permit.route
-
-    def is_usable(self, policy: OriginPolicy) -> bool:
-        """Return whether a policy isn't too old for a request that was handed out with it.
+    def covers(self, permit: Permit, request: Request) -> bool:
+        """Return whether a permit's policy may decide about a request to its origin.
 
         It may be stale for `MAX_STALE`, and for the interval that the request may have waited.
         """
+        policy = permit.policy
+        if policy is None or self._service is None:
+            return False
         excess = self._clock() - policy.validity.fresh_until - MAX_STALE
         # It is usually negative, so the interval doesn't have to be looked up.
-        return excess < 0 or excess < self._throttle.interval(policy.origin)
+        if excess >= 0 and excess >= self._throttle.interval(policy.origin):
+            return False
+        return policy.for_all_routes or self._service.routes.of(request) == permit.route
 
     def _on_room(self, origin: Origin) -> None:
         """Start a fetch for an origin that was in line, or wake it if it needs none."""
@@ -224,15 +223,17 @@ class Gate:
         if self._throttle.sites:
             self._throttle.take(request, permit.origin)
 
-    def policy_of(self, request: Request, origin: Origin) -> OriginPolicy | None:
-        """Return the policy that a request was handed out with, or `None` if it doesn't apply.
+    def policy_for(self, request: Request, origin: Origin) -> OriginPolicy | None:
+        """Return the policy for a request, or `None` if its robots.txt has to be fetched first.
 
-        A middleware may have changed the request's URL or route since, or have held it for long.
+        This is usually the policy that the request was handed out with. But a middleware may have
+        changed its URL or route since, or have held it for long.
         """
         permit = self.permits.get(request)
-        if permit is None or permit.origin != origin or not self._covers(permit, request):
-            return None
-        return permit.policy
+        if permit is not None and permit.origin == origin and self.covers(permit, request):
+            return permit.policy
+        service = self._service
+        return None if service is None else service.cached(origin, service.routes.of(request))
 
     def forget(self, queued_origin: QueuedOrigin) -> None:
         """Forget an origin if it no longer has requests in the scheduler.
@@ -258,7 +259,8 @@ class Gate:
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
-        self.tick()  # if the crawl is closing, count waiting requests before these are woken
+        if fetch.policy is None:  # the crawl is closing, so count waiting requests before that
+            self.count_waiting()
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
             queued_origin.known = Permit(fetch.origin, fetch.policy, fetch.route)
@@ -271,11 +273,6 @@ class Gate:
         self.waiting_at_close = (self.waiting_at_close or 0) + 1
         skip_filter(request)
         return request
-
-    def tick(self) -> None:
-        """Count waiting requests when the crawl closes."""
-        if is_closing(self._crawler):
-            self.count_waiting()
 
     def close(self) -> None:
         """Add the requests that are still waiting to the stats."""

@@ -29,7 +29,13 @@ from scrapy_robots_rfc.scheduling.disk import (
     is_lifo,
     request_file,
 )
-from scrapy_robots_rfc.scheduling.gate import MAX_LOOKS, QueuedOrigin, gate_of, restore_filter
+from scrapy_robots_rfc.scheduling.gate import (
+    MAX_LOOKS,
+    RETURNED,
+    QueuedOrigin,
+    gate_of,
+    restore_filter,
+)
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -120,7 +126,8 @@ class OriginPriorityQueue:
         """
         # A request that the middleware returned has `dont_filter`, because the dupefilter knows it
         # already. It has passed the dupefilter by now, so reset that.
-        restore_filter(request)
+        if RETURNED in request.meta:
+            restore_filter(request)
         url = urlparse_cached(request)  # only once, because the look-up is slow
         queued_origin = self._gate.queued_origin(request, url)
         stored_origin = ""
@@ -175,7 +182,8 @@ class OriginPriorityQueue:
         for _ in range(MAX_LOOKS):
             if not self._slots:
                 return None
-            request = self._take(self._ready[self._next_slot()][0])
+            slot = self._slots[0] if len(self._slots) == 1 else self._next_slot()
+            request = self._take(self._ready[slot][0])
             if request is not None:
                 return request
         wake_engine(self._crawler)
@@ -187,8 +195,6 @@ class OriginPriorityQueue:
         To save time, only the first `_MAX_SLOTS` slots are compared.
         """
         best = self._slots[0]
-        if len(self._slots) == 1:
-            return best
         fewest = self._pages_under_way(best)
         for slot in islice(self._slots, 1, _MAX_SLOTS):
             if fewest == 0:  # no slot can have fewer
@@ -200,10 +206,7 @@ class OriginPriorityQueue:
         return best
 
     def _take(self, part: QueuePart) -> Request | None:
-        """Hand out a part's next request, or return `None` if another part has to be tried.
-
-        The part is then parked, the last one in its slot, or removed if it is empty.
-        """
+        """Hand out a part's next request, or return `None` if another part has to be tried."""
         request = None
         if part.size:  # not if its only request could not be pushed
             permit = self._gate.permit(part.queued_origin, part.peek)
@@ -219,13 +222,7 @@ class OriginPriorityQueue:
             self.size -= 1
             if request is not None:
                 self._gate.hand_out(request, part.queued_origin, permit)
-        self._move_back_or_remove(part)
-        if not part.queued_origin.parts:
-            self._gate.forget(part.queued_origin)
-        return request
-
-    def _move_back_or_remove(self, part: QueuePart) -> None:
-        """Put a part last in its slot, or remove it if it is empty. Also put the slot last."""
+        # Put the part last in its slot, or remove it if it is empty. Also put the slot last.
         ready = self._ready[part.key.slot]
         ready.remove(part)
         self._slots.remove(part.key.slot)
@@ -233,10 +230,12 @@ class OriginPriorityQueue:
             ready.append(part)
         else:
             del part.queued_origin.parts[self, part.key]
+            self._gate.forget(part.queued_origin)  # unless it has other parts
         if ready:
             self._slots.append(part.key.slot)
         else:
             del self._ready[part.key.slot]
+        return request
 
     def _park(self, part: QueuePart) -> None:
         """Skip a part until its origin is woken."""

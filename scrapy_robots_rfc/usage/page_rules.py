@@ -307,7 +307,7 @@ class RfcPageRulesMiddleware(BaseSpiderMiddleware):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._count = stats.counter(crawler)
+        self._count = stats.of(crawler).inc_value
         self._settings = read_settings(crawler.settings)
         if not self._settings.page_rules:
             raise NotConfigured

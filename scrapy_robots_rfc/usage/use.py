@@ -127,7 +127,7 @@ class RfcUseMiddleware:
         if settings.use is None or not settings.obey:
             raise NotConfigured
         self._crawler = crawler
-        self._count = stats.counter(crawler)
+        self._count = stats.of(crawler).inc_value
         self._settings = settings
         self._files: LocalCache[Origin, _File] = LocalCache(_MAX_SITES)
         self._warned = False
@@ -171,7 +171,7 @@ class RfcUseMiddleware:
             return
         service = self._robots.service
         # The file that allowed the request may have expired since.
-        policy = self._robots.policy_for(origin, request) or await service.get(origin)
+        policy = self._robots.gate.policy_for(request, origin) or await service.get(origin)
         if policy.exempt is not None:
             return
         tokens = self._robots.user_agents.of(request).tokens

@@ -157,7 +157,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
     assert site.targets == ["/x"]
     assert sent == []
     assert list(OneStore.store.keys()) == []
-    assert "robotstxt/cache/hits" not in result.stats
+    assert "robotstxt/cache/misses" not in result.stats
 
 
 @ensureDeferred

@@ -11,8 +11,8 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.pending import TICK
+from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.signals import robots_fetched
-from scrapy_robots_rfc.stats import Counter
 from tests.support.crawling import Pages, close_when, crawl, listening
 from tests.support.running import in_every_runtime
 from tests.support.service_crawls import run
@@ -69,16 +69,10 @@ async def test_failed_maintenance(
     """If a part of the periodic maintenance fails, the other parts still end the crawl in time."""
     site.replies["/robots.txt"] = HANG
 
-    refresh = Counter.refresh
-    counters: list[Counter] = []
+    def fail(_throttle: Throttle) -> None:
+        raise RuntimeError("maintenance")
 
-    def fail_later(counter: Counter) -> None:
-        if counters:
-            raise RuntimeError("maintenance")
-        counters.append(counter)
-        refresh(counter)
-
-    monkeypatch.setattr(Counter, "refresh", fail_later)
+    monkeypatch.setattr(Throttle, "tick", fail)
     result = await crawl([site.url("/a")], prepare=close_when(lambda _: site.fetches))
     assert result.stats["elapsed_time_seconds"] < 5
     failures = [record for record in caplog.records if "maintenance failed" in record.getMessage()]
