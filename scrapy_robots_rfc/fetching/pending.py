@@ -40,12 +40,9 @@ _MAX_GIVEN = 20
 #: Seconds between calls to `PendingFetches.tick`.
 TICK = 0.25
 
-#: Seconds that an exchange may take before its attempt is cut short, if other origins are in line.
-#: The next attempt gets the full ROBOTS_TIMEOUT for each exchange.
-CUT_AFTER = 10.0
-
-#: Interrupts an attempt to make room for another origin. The fetch continues later.
-CUT_SHORT = RuntimeError("other origins wait for room")
+#: Maximum seconds for each exchange in the first try of a fetch. If one takes longer, the fetch
+#: gives its room to others, and then starts over with the full ROBOTS_TIMEOUT.
+FIRST_TIMEOUT = 10.0
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -62,11 +59,11 @@ class PendingFetch:
     :param validity_before: the validity of the policy before the fetch, or `None` if there was
         none.
     :param last_validity: the validity after the last attempt, or `None` before the first retry.
-    :param was_cut: True if an attempt was cut short.
+    :param timeout: maximum seconds that the site may take for each exchange. It is shorter in the
+        first try.
     :param request: the robots.txt request that is in the downloader.
-    :param waits_for_turn: True if that request is waiting for its site's turn.
     :param timed_from: when the timeout for the current exchange started.
-    :param interruption: why `tick` interrupted the current attempt, or `None`.
+    :param is_late: True if `tick` has cancelled the current exchange.
     """
 
     origin: Origin
@@ -79,11 +76,10 @@ class PendingFetch:
     copy: CacheEntry | None = None
     validity_before: Validity | None = None
     last_validity: Validity | None = None
-    was_cut: bool = False
+    timeout: float = FIRST_TIMEOUT
     request: Request | None = None
-    waits_for_turn: bool = False
     timed_from: float = 0.0
-    interruption: Exception | None = None
+    is_late: bool = False
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
@@ -106,12 +102,6 @@ class PendingFetch:
         """Return whether an outcome differs from the one before the fetch, and so is counted."""
         before = self.validity_before
         return before is None or before.outcome is not outcome
-
-    def interrupt(self, error: Exception) -> None:
-        """Cancel the current attempt, so that `run_exchange` returns the given error."""
-        self.interruption = error
-        if self.task is not None:
-            self.task.cancel()
 
 
 class PendingFetches:
@@ -160,6 +150,7 @@ class PendingFetches:
         The scheduler checks `has_room` first. A spider that needs a file never waits for room.
         """
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
+        fetch.timeout = min(FIRST_TIMEOUT, self._timeout)
         self.fetches[origin] = fetch
         self.line.pop(origin, None)
         self.take_room(fetch)
@@ -253,16 +244,16 @@ class PendingFetches:
     async def run_exchange(
         self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]
     ) -> T | Exception:
-        """Return an exchange's result or error, or the error that `tick` interrupts it with."""
+        """Return an exchange's result or error, which is a TimeoutError if `tick` cancels it."""
         _raise_if_ended(fetch)
         self._start_clock(fetch)
         try:
             return await exchange
         except CANCELLED:
-            if fetch.interruption is None:  # the crawl is ending
+            if not fetch.is_late:  # the crawl is ending
                 raise
-            self._runtime.forget_cancellation()  # only this attempt was interrupted
-            return fetch.interruption
+            self._runtime.forget_cancellation()  # only the exchange was cancelled
+            return TimeoutError()
         except RobotsUndecided:  # the spider is closing, so it isn't the site's fault
             self.cancel_all()
             raise
@@ -274,16 +265,13 @@ class PendingFetches:
             _raise_if_ended(fetch)
 
     def _start_clock(self, fetch: PendingFetch) -> None:
-        """Start the timeout for an exchange, which `tick` may interrupt from now on."""
-        fetch.interruption = None
+        """Start the timeout for an exchange, which `tick` may cancel from now on."""
+        fetch.is_late = False
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)
 
     def tick(self) -> None:
-        """Interrupt attempts that take too long, and end all fetches when the crawl ends.
-
-        For each origin in line, cut a slow attempt short, but only once per fetch, so that a slow
-        site gets the full timeout in the end.
+        """Cancel exchanges that take too long, and end all fetches when the crawl ends.
 
         Called every `TICK` seconds. Time spent in a downloader slot's queue, or waiting for the
         site's turn, doesn't count. Usually the download handler times out first.
@@ -292,29 +280,23 @@ class PendingFetches:
             self.cancel_all()
             return
         now = self._runtime.clock()
-        in_line = len(self.line)
         for fetch in list(self._exchanging):
             if self._is_unsent(fetch):
                 fetch.timed_from = now
                 continue
             seconds = now - fetch.timed_from
-            is_late = seconds >= self._timeout + TICK
-            if fetch.interruption is None:
-                if is_late:
-                    fetch.interrupt(TimeoutError())
-                elif in_line and not fetch.was_cut and seconds >= CUT_AFTER:
-                    in_line -= 1
-                    fetch.interrupt(CUT_SHORT)
-            elif is_late or fetch.interruption is not CUT_SHORT:
-                # It was interrupted in an earlier call, but a middleware ignores the cancellation.
-                # So don't wait for its task any longer. An attempt that was cut short may take a
-                # while to clean up.
+            if not fetch.is_late and seconds >= fetch.timeout + TICK:
+                fetch.is_late = True
+                if fetch.task is not None:
+                    fetch.task.cancel()
+            elif fetch.is_late and seconds >= self._timeout + 2 * TICK:
+                # A middleware ignores the cancellation, so don't wait for its task any longer.
                 self._exchanging.discard(fetch)
-                self._end(fetch, self._on_error(fetch, fetch.interruption))
+                self._end(fetch, self._on_error(fetch, TimeoutError()))
 
     def _is_unsent(self, fetch: PendingFetch) -> bool:
         """Return whether the request can't have reached the site yet."""
-        if fetch.waits_for_turn:
+        if fetch not in self._counted:  # it gave up its room to wait for its site's turn
             return True
         return fetch.request is not None and _scrapy.is_queued(self._crawler, fetch.request)
 

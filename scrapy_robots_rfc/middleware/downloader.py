@@ -186,12 +186,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         Otherwise many redirects to one paced site would block fetches for all other sites.
         """
         fetch: PendingFetch = request.meta[MARK].fetch
-        fetch.waits_for_turn = True  # so that the timeout only starts later
         self.service.pending.leave(fetch)
         try:
             await self.throttle.wait_for_turn(request, origin)
         finally:
-            fetch.waits_for_turn = False
             self.service.pending.take_room(fetch)
 
     def _judge(self, request: Request, policy: OriginPolicy) -> _Result:
