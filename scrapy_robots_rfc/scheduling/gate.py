@@ -103,6 +103,7 @@ class Gate:
         schemes: Container[str] = (),
     ) -> None:
         self._crawler = crawler
+        self._count = stats.of(crawler).inc_value
         self._origin_of = origin_of
         self._service = service
         self._throttle = throttle
@@ -116,8 +117,8 @@ class Gate:
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
         #: The permits of requests that left the scheduler.
         self.permits: WeakKeyDictionary[Request, Permit] = WeakKeyDictionary()
-        #: Number of requests waiting when the crawl began to close, or `None` before that.
-        self.waiting_at_close: int | None = None
+        self._has_counted = False  # by `count_waiting`
+        _GATES[id(crawler)] = self
 
     # Called by the queues.
 
@@ -268,17 +269,10 @@ class Gate:
 
     def return_request(self, request: Request) -> Request:
         """Prepare a request that was handed out for its return to the scheduler."""
-        # Add the request to those that `close` counts. It left, so `count_waiting` doesn't see it.
-        self.count_waiting()
-        self.waiting_at_close = (self.waiting_at_close or 0) + 1
+        self.count_waiting()  # it doesn't see this request, which left the queue
+        self._count(stats.UNDECIDED)
         skip_filter(request)
         return request
-
-    def close(self) -> None:
-        """Add the requests that are still waiting to the stats."""
-        self.count_waiting()
-        if self.waiting_at_close:
-            stats.of(self._crawler).inc_value(stats.UNDECIDED, self.waiting_at_close)
 
     def without_file(self, max_origins: int | None = None) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for its file, and their number.
@@ -306,11 +300,13 @@ class Gate:
                 yield origin, queued_origin.size
 
     def count_waiting(self) -> None:
-        """Set `waiting_at_close` when the crawl begins to close. Later calls have no effect."""
-        if self.waiting_at_close is not None:
+        """Count the waiting requests, because the crawl is closing. Later calls have no effect."""
+        if self._has_counted:
             return
-        self.waiting_at_close = sum(size for _, size in self.without_file())
-        self.waiting_at_close += sum(size for _, size in self.paced())
+        self._has_counted = True
+        waiting = sum(size for _, size in chain(self.without_file(), self.paced()))
+        if waiting:
+            self._count(stats.UNDECIDED, waiting)
 
 
 def skip_filter(request: Request) -> None:
@@ -329,29 +325,19 @@ def restore_filter(request: Request) -> None:
         request.dont_filter = False
 
 
-class GateKeeper:
-    """Base class of the middleware that owns the crawl's gate.
-
-    The queues look it up by this class, using Scrapy's `Crawler.get_downloader_middleware`.
-    """
-
-    gate: Gate
-
-
 def gate_of(crawler: Crawler) -> Gate:
-    """Return a crawl's gate, which is always open if the crawl does not obey robots.txt."""
-    keeper = crawler.get_downloader_middleware(GateKeeper)
-    if keeper is not None:
-        return keeper.gate
-    gate = _OPEN.get(id(crawler))
-    if gate is None:
-        # Requests wait only for their origin's file or turn, so without origins it stays open.
-        throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
-        gate = Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)
-        _OPEN[id(crawler)] = gate
-    return gate
+    """Return a crawl's gate, which is always open if the crawl does not obey robots.txt.
+
+    The middleware creates the gate before the scheduler exists.
+    """
+    gate = _GATES.get(id(crawler))
+    if gate is not None:
+        return gate
+    # Requests wait only for their origin's file or turn, so without origins it stays open.
+    throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
+    return Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)
 
 
-# The gates of crawls that don't obey robots.txt. They refer to their crawls, so that no other crawl
-# can have the same `id`.
-_OPEN: WeakValueDictionary[int, Gate] = WeakValueDictionary()
+# Each crawl's gate, by the crawler's `id`. A gate refers to its crawler, so no other crawler can
+# have the same `id` while it exists.
+_GATES: WeakValueDictionary[int, Gate] = WeakValueDictionary()

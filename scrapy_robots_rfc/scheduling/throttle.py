@@ -179,9 +179,6 @@ class Throttle:
         now = self.clock()
         interval = self.interval(origin)
         seconds = site.turns.wait(interval, now)
-        # The request that has the turn may have been dropped, so that no response will come.
-        if seconds is None and self._end_lost_turns(site):
-            seconds = site.turns.wait(interval, now)
         if seconds == 0:
             return True
         if site.waiting_since is None:
@@ -293,29 +290,22 @@ class Throttle:
             self._give_turn(request, site)
         self._reached.add(request)
 
-    def _end_lost_turns(self, site: PacedSite | None = None) -> bool:
+    def _end_lost_turns(self) -> None:
         """End the turns of requests that ended without a signal, or that a middleware holds back.
 
         A middleware may hold a request until another one is answered, for example for a login page.
         If that one is waiting for the turn of the first, neither would ever be sent.
-
-        :param site: the site to check, or `None` for all sites.
-        :returns: whether there were any.
         """
-        count = len(self._turns)
-        for request, its_site in list(self._turns.items()):
-            if site is not None and site is not its_site:
-                continue
+        for request, site in list(self._turns.items()):
             will_be_sent = request in self._reached  # it has passed all middlewares
-            since = its_site.waiting_since
+            since = site.waiting_since
             if not _scrapy.is_under_way(self._crawler, request):
                 # Scrapy still sends a request whose caller was cancelled, so the interval starts.
                 end = self.answered if will_be_sent else self.release
                 end(request)
             elif not will_be_sent and since is not None and self.clock() - since >= MAX_HELD:
-                self._warn_of_held(its_site.origin)
+                self._warn_of_held(site.origin)
                 self.release(request)
-        return len(self._turns) < count
 
     def _warn_of_held(self, origin: Origin) -> None:
         """Warn, once per crawl, that an interval may not be kept."""

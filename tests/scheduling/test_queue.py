@@ -18,7 +18,7 @@ from scrapy_robots_rfc._scrapy import peek
 from scrapy_robots_rfc.policy.origins import Origin
 from tests.support.crawling import crawl
 from tests.support.disk_queues import crawler as gated, queue
-from tests.support.gates import Files, Turns, add_gate
+from tests.support.gates import Files, Turns, add_engine, add_gate
 from tests.support.proxies import Proxy
 
 if TYPE_CHECKING:
@@ -226,8 +226,8 @@ async def test_proxy_of_a_request_that_cannot_be_peeked_at(site: Site) -> None:
 
 def test_requests_in_memory_are_stored_without_robots_txt(tmp_path: Path) -> None:
     """Requests in memory are stored when a crawl ends, even if it does not obey robots.txt."""
-    crawler: Any = gated()
-    crawler.engine.downloader.middleware.middlewares = []
+    crawler = get_crawler(Spider)
+    add_engine(crawler)
     folder = tmp_path / "requests.queue"
     in_memory = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
     on_disk = queue(folder, crawler=crawler)

@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching import pending
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin
-from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
+from scrapy_robots_rfc.scheduling.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -126,7 +126,8 @@ def add_gate(
     downloader: Any = None,
     schemes: Mapping[str, Scheme] = SCHEMES,
 ) -> Gate:
-    """Give a crawler that does not run a gate, and what the queues need of an engine."""
+    """Give a crawler that does not run a gate and an engine."""
+    add_engine(crawler, downloader)
     gate = Gate(
         crawler,
         lambda scheme, authority: Origin.of(f"{scheme}://{authority}", schemes),
@@ -134,11 +135,13 @@ def add_gate(
         turns or cast("Any", Turns()),
         schemes,
     )
-    keeper = GateKeeper()
-    keeper.gate = gate
+    crawler.engine.gate = gate  # type: ignore[attr-defined]  # keeps it alive
+    return gate
+
+
+def add_engine(crawler: Crawler, downloader: Any = None) -> None:
+    """Give a crawler that does not run what the queues need of an engine."""
     if downloader is None:
         downloader = SimpleNamespace(slots={}, active=set())
-    downloader.middleware = SimpleNamespace(middlewares=[keeper])
     slot = SimpleNamespace(closing=None, nextcall=None)
     crawler.engine = cast("Any", SimpleNamespace(downloader=downloader, _slot=slot))
-    return gate
