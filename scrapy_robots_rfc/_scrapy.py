@@ -74,6 +74,7 @@ def _get(crawler: Crawler, owner: Private, key: str) -> Private:
 
     :param owner: an instance of the class that the name belongs to, or of a class that replaces
         it, or `None` if there is no such object.
+    :param key: the name, as in `PRIVATE`.
     """
     if owner is None:
         return None

@@ -269,7 +269,7 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
         try:
             # Make a `Path` absolute, as Scrapy does in FEEDS.
             place = str(key.absolute()) if isinstance(key, Path) else _path(key)
-        except _WRONG:
+        except _WRONG:  # " key" follows the name of the setting
             raise SettingError(" key", masked(key), PLACE_ACCEPTED) from None
         options_by_place[place] = _entry(key, options, _FEED, partial(_feed_options, options))
     return options_by_place

@@ -158,7 +158,7 @@ class MemoryCache:
 
 
 def _pack(entry: CacheEntry) -> bytes:
-    """Serialize an entry."""
+    """Serialize an entry, and compress it if it is large. `_unpack` sees that by the first byte."""
     data = pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
     if len(data) <= _COMPRESS_ABOVE:
         return data

@@ -158,6 +158,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
             access = _network_failure(chain)
             is_late = isinstance(error, LATE)
             return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
+        # An exception with advice is always the crawl's fault.
         if advice is None and _is_raised_while_reading(error):
             return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
     return Local(_with_class(error), advice or _FIX, error)

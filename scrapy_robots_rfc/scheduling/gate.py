@@ -219,10 +219,10 @@ class Gate:
         """Record what a request leaves the scheduler with, and take its site's turn."""
         if permit.origin is None:
             return
-        queued_origin.known = None
+        queued_origin.known = None  # it is only for one request
         self.permits[request] = permit
         if self._throttle.sites:
-            self._throttle.take(request, permit.origin)
+            self._throttle.take(request, permit.origin)  # `permit` checked that it is due
 
     def policy_for(self, request: Request, origin: Origin) -> OriginPolicy | None:
         """Return the policy for a request, or `None` if its robots.txt has to be fetched first.

@@ -281,7 +281,10 @@ class Throttle:
             self._wake(site)
 
     def _reached_downloader(self, request: Request) -> None:
-        """Note that a request will be sent. Give it a turn if the interval was unknown before."""
+        """Note that a request will be sent, and give it a turn if it has none.
+
+        It has none if robots.txt doesn't apply to it, or if the interval was unknown before.
+        """
         origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
         if site is None:
