@@ -66,7 +66,7 @@ class FinalUrls:
         self._runtime = Runtime()
         self._judge_request = middleware.process_request  # called by our own method
         middleware.process_request = self.process_request
-        # A subclass's own method isn't replaced, so that subclass has to judge final URLs by itself.
+        # A subclass's own method isn't replaced, so the subclass has to judge final URLs by itself.
         if not hasattr(middleware, "process_response"):
             middleware.process_response = self.process_response
 
