@@ -49,6 +49,7 @@ from scrapy_robots_rfc.policy.access import (
     Outcome,
     Successful,
     Unreachable,
+    Validity,
     backoff_delays,
     etag,
     freshness,
@@ -328,19 +329,32 @@ class RobotsService:
         """
         origin = fetch.origin
         copy = fetch.copy = self.memory.entry(origin)
-        # The log compares the result with this copy, or with the last failure of this route if that
-        # is not older.
-        fetch.validity_before = None if copy is None else copy.validity
-        failure = self._failed_routes.get((origin, fetch.route))
-        if failure is not None and (copy is None or failure.fetched >= copy.fetched):
-            fetch.validity_before = failure.validity
+        fetch.validity_before = self._validity_before(fetch)
         is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
         if copy is not None and is_fresh and fetch.can_use(copy):
             # For example, the fetch that the request joined first (see `fetch_for`) has cached it.
             return self.memory.get(origin), False
         if self.store is None:
             return None, True
-        lookup = await self.store.find_entry(origin, copy)
+        return await self._look_up_in_store(fetch, self.store)
+
+    def _validity_before(self, fetch: PendingFetch) -> Validity | None:
+        """Return the validity that the log compares a fetch's result with.
+
+        It is the one of the copy, or of the last failure of this route if that is not older.
+        """
+        copy = fetch.copy
+        failure = self._failed_routes.get((fetch.origin, fetch.route))
+        if failure is not None and (copy is None or failure.fetched >= copy.fetched):
+            return failure.validity
+        return None if copy is None else copy.validity
+
+    async def _look_up_in_store(
+        self, fetch: PendingFetch, store: CacheClient
+    ) -> tuple[OriginPolicy | None, bool]:
+        """Return the same as `_look_up_copy` if memory has no fresh copy."""
+        origin = fetch.origin
+        lookup = await store.find_entry(origin, fetch.copy)
         copy = fetch.copy = lookup.entry
         if copy is not None and lookup.is_fresh and fetch.can_use(copy):
             self._count(stats.CACHE_STORE_HITS)
@@ -349,7 +363,7 @@ class RobotsService:
             self.memory.put(origin, policy, copy)
             await self._announce(fetch, policy)
             return policy, False
-        if copy is not None and lookup.may_fetch and self.store.shared:
+        if copy is not None and lookup.may_fetch and store.shared:
             # Until there is a new copy, other workers may request pages at the old copy's interval.
             # So use it for the robots.txt request, too.
             self._crawl.policy_changed(await self._files.read(origin, copy))
@@ -403,14 +417,18 @@ class RobotsService:
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
-            seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
-            access = access._replace(retry_after=seconds)
-            if access.route_failed:  # only a 407 comes from the proxy rather than the site
-                return Fetched(with_route(access, request))
-            # Other crawls may follow a redirect that this one refuses.
-            return Fetched(access, Freshness(stored=access.cause != OTHER_HOST))
+            return self._failed(response, access, request)
         fetched = self._fetched(response, access, step.url, validators)
         return fetched._replace(other_host=step.has_left_host)
+
+    def _failed(self, response: Response, access: Unreachable, request: Request) -> Fetched:
+        """Return the result of an attempt whose response says that the file is unreachable."""
+        seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
+        access = access._replace(retry_after=seconds)
+        if access.route_failed:  # only a 407 comes from the proxy rather than the site
+            return Fetched(with_route(access, request))
+        # Other crawls may follow a redirect that this one refuses.
+        return Fetched(access, Freshness(stored=access.cause != OTHER_HOST))
 
     def _fetched(
         self, response: Response, access: Access, url: str, sent: Validators | None
