@@ -124,3 +124,8 @@ class ComponentError(RobotsError):
 
 class DecodingError(RobotsError):
     """Raised if a robots.txt file has an unknown content coding, or if its data is damaged."""
+
+
+def sqlite_code(error: Exception) -> int:
+    """Return the primary result code of an error, or 0 if SQLite didn't report it."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

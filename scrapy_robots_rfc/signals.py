@@ -68,9 +68,8 @@ request_allowed: object = object()
 #: Internal. Sent when an attempt to fetch a robots.txt has ended, or when a copy from the store is
 #: used. Handlers must not be coroutines, and must accept all arguments.
 #: Arguments: `policy` (the `OriginPolicy` that applies to the origin now), `fetch` (with
-#: `attempts`, `validity_before` and `last_validity` as they were before the attempt), `access` (the
-#: `Access`, or None if a copy from the store is used), `delays` (the seconds before each remaining
-#: attempt).
+#: `attempts` and `validity_before` as they were before the attempt), `access` (the `Access`, or
+#: None if a copy from the store is used), `delays` (the seconds before each remaining attempt).
 robots_attempted: object = object()
 
 #: Sent once for each site that asks for an interval between requests. Handlers must not be

@@ -58,7 +58,8 @@ class PendingFetch:
     :param copy: the newest copy of the file, fresh or not.
     :param validity_before: the validity of the policy before the fetch, or `None` if there was
         none.
-    :param last_validity: the validity after the last attempt, or `None` before the first retry.
+    :param failing_since: when the file was first found to be unreachable, if this fetch has failed
+        before.
     :param timeout: maximum seconds that the site may take for each exchange. It is shorter in the
         first try.
     :param request: the robots.txt request that is in the downloader.
@@ -75,7 +76,7 @@ class PendingFetch:
     attempts: int = 0
     copy: CacheEntry | None = None
     validity_before: Validity | None = None
-    last_validity: Validity | None = None
+    failing_since: float | None = None
     timeout: float = FIRST_TIMEOUT
     request: Request | None = None
     timed_from: float = 0.0
@@ -99,7 +100,10 @@ class PendingFetch:
         return self.route is None or copy.for_all_routes
 
     def changes(self, outcome: Outcome) -> bool:
-        """Return whether an outcome differs from the one before the fetch, and so is counted."""
+        """Return whether an outcome differs from the one before the fetch.
+
+        If so, the stats and the summary count it.
+        """
         before = self.validity_before
         return before is None or before.outcome is not outcome
 
@@ -206,7 +210,7 @@ class PendingFetches:
     async def enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next attempt, then count the fetch again."""
         _raise_if_ended(fetch)
-        if self.has_room():  # so there is no line
+        if self.has_room():
             self._counted.add(fetch)
             return
         entered: Waiter[None] = Waiter()
@@ -223,7 +227,8 @@ class PendingFetches:
         """Let those in line start, as long as there is room.
 
         First attempts come before further ones, but every fourth room is for a further one.
-        Otherwise new origins could keep these waiting forever.
+        Otherwise new origins could keep these waiting forever. An origin may need no fetch any
+        more, so this may take many steps. After `_MAX_GIVEN`, it continues in the next iteration.
         """
         for _ in range(_MAX_GIVEN):
             if not self.has_room() or not (self.line or self._retries):

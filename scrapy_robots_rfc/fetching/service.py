@@ -310,7 +310,7 @@ class RobotsService:
             if not delays:
                 return policy
             fetch.attempts += 1
-            fetch.last_validity = policy.validity
+            fetch.failing_since = policy.validity.unreachable_since
             await self._sleep(fetch, delays[0])  # the other delays are only logged
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
@@ -381,7 +381,7 @@ class RobotsService:
         settings = self._settings
         unreachable_statuses = settings.unreachable_statuses
         if copy is not None and copy.body is not None:
-            unreachable_statuses |= {304}  # keep using our copy, even if we sent no validators
+            unreachable_statuses |= {304}  # if it is unexpected, our copy stays in use
         cookies = FetchCookies()
         step = FetchStep(
             fetch.origin.robots_url,
@@ -505,9 +505,7 @@ class RobotsService:
             ttl = with_retry_after(settings.unreachable_ttl, access.retry_after)
             settings = settings._replace(unreachable_ttl=ttl)
         # Nothing is cached before a retry, so only the fetch knows since when it has failed.
-        last = fetch.last_validity
-        unreachable_since = None if last is None else last.unreachable_since
-        return next_entry(fetch.copy, fetched, now, settings, unreachable_since)
+        return next_entry(fetch.copy, fetched, now, settings, fetch.failing_since)
 
     def _delays(
         self, fetch: PendingFetch, policy: OriginPolicy, access: Access

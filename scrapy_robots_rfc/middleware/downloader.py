@@ -228,8 +228,8 @@ class RfcRobotsTxtMiddleware:
         newest: OriginPolicy | None = self.service.memory.get(policy.origin)
         if newest is not None and newest.for_all_routes:
             policy = newest
-        permit = Permit(policy.origin, policy, self.service.routes.of(request))
-        if not self.gate.covers(permit, request):  # it is too old
+        permit = Permit(policy, self.service.routes.of(request))
+        if not self.gate.covers(permit, request, policy.origin):  # it is too old
             return await self._wait_for_file(request, policy.origin)
         return await _result_of(self._judge(request, policy))
 

@@ -300,7 +300,7 @@ class CrawlLog:
 
     def _retrying(self, policy: OriginPolicy, fetch: PendingFetch, delays: Sequence[float]) -> None:
         """Log the first failed attempt. The origin's pages wait until it has been retried."""
-        if fetch.last_validity is not None or _was_unreachable(fetch):
+        if fetch.attempts or _was_unreachable(fetch):
             return
         soonest = 1 + sum(delays)
         latest = soonest + len(delays) * self._settings.timeout

@@ -29,7 +29,7 @@ from scrapy.utils.request import request_from_dict
 
 from scrapy_robots_rfc._runtime import Runtime, log_once
 from scrapy_robots_rfc._scrapy import has_ended
-from scrapy_robots_rfc.errors import JobDirError, SettingError
+from scrapy_robots_rfc.errors import JobDirError, SettingError, sqlite_code
 from scrapy_robots_rfc.optional import OUR_QUEUE, QUEUE
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ class RequestFile:
 
     def _explain(self, error: OSError | ValueError | sqlite3.Error) -> str:
         """Return why the file cannot be opened, and what to do."""
-        code = _code_of(error)
+        code = sqlite_code(error)
         if code == sqlite3.SQLITE_BUSY:
             text = "Another crawl is using JOBDIR %s. Wait until it has ended, or use another"
             return f"{text % self.folder.parent} JOBDIR"
@@ -276,7 +276,7 @@ class RequestFile:
         except sqlite3.DataError as error:  # too large for SQLite
             raise ValueError(str(error)) from error
         except sqlite3.Error as error:
-            if _code_of(error) in _DISK_ERRORS:
+            if sqlite_code(error) in _DISK_ERRORS:
                 self._log_once(_WAITING, error)
             else:
                 self._end_crawl(error)
@@ -364,11 +364,6 @@ _CLOSING = (
 
 # Crawl -> its open file.
 _OPEN: WeakKeyDictionary[Crawler, RequestFile] = WeakKeyDictionary()
-
-
-def _code_of(error: Exception) -> int:
-    """Return the primary result code of an error, or 0 if SQLite didn't report it."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def open_requests(crawler: Crawler) -> None:

@@ -52,12 +52,11 @@ class Part(Protocol):
 class Permit(NamedTuple):
     """What a request leaves the scheduler with: the policy that it will be judged by.
 
-    :param origin: `None` if robots.txt doesn't apply to the request.
-    :param policy: `None` if the middleware has to find it, because the request couldn't be read.
+    :param policy: `None` if robots.txt doesn't apply to the request, or if the middleware has to
+        find the policy, because the request couldn't be read.
     :param route: the route that the policy is for, if it isn't for all routes.
     """
 
-    origin: Origin | None
     policy: OriginPolicy | None = None
     route: Hashable = None
 
@@ -157,7 +156,7 @@ class Gate:
         origin = queued_origin.origin
         service = self._service
         if origin is None or service is None:  # robots.txt doesn't apply
-            return Permit(None)
+            return Permit()
         pending = service.pending
         if origin in pending.fetches or origin in pending.line:
             return None  # `fetch_ended` or `_on_room` will wake it
@@ -166,7 +165,7 @@ class Gate:
             return None  # `on_turn` will wake it
         policy = service.cached(origin)
         if policy is not None and policy.for_all_routes:  # no need to know the request's route
-            return Permit(origin, policy)
+            return Permit(policy)
         has_room = pending.has_room()
         known = queued_origin.known
         # Without room, a request that needs a fetch gets in line, so don't peek at it. But if there
@@ -177,26 +176,26 @@ class Gate:
             # queue skip a request that can't be read, and let one that can't be peeked at wait in
             # the middleware.
             if request is None:
-                return Permit(origin)
-            if known is not None and self.covers(known, request):
+                return Permit()
+            if known is not None and self.covers(known, request, origin):
                 return known
             route = service.routes.of(request)
             policy = service.cached(origin, route)
             if policy is not None:
-                return Permit(origin, policy, route)
+                return Permit(policy, route)
             if has_room:
                 service.fetch(origin, request)
                 return None
         pending.line[origin] = None  # `_on_room` will be called
         return None
 
-    def covers(self, permit: Permit, request: Request) -> bool:
-        """Return whether a permit's policy may decide about a request to its origin.
+    def covers(self, permit: Permit, request: Request, origin: Origin) -> bool:
+        """Return whether a permit's policy may decide about a request to an origin.
 
         It may be stale for `MAX_STALE`, and for the interval that the request may have waited.
         """
         policy = permit.policy
-        if policy is None or self._service is None:
+        if policy is None or policy.origin != origin or self._service is None:
             return False
         excess = self._clock() - policy.validity.fresh_until - MAX_STALE
         # It is usually negative, so the interval doesn't have to be looked up.
@@ -217,12 +216,13 @@ class Gate:
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin, permit: Permit) -> None:
         """Record what a request leaves the scheduler with, and take its site's turn."""
-        if permit.origin is None:
+        origin = queued_origin.origin
+        if origin is None:
             return
         queued_origin.known = None  # it is only for one request
         self.permits[request] = permit
         if self._throttle.sites:
-            self._throttle.take(request, permit.origin)  # `permit` checked that it is due
+            self._throttle.take(request, origin)  # `permit` checked that it is due
 
     def policy_for(self, request: Request, origin: Origin) -> OriginPolicy | None:
         """Return the policy for a request, or `None` if its robots.txt has to be fetched first.
@@ -231,7 +231,7 @@ class Gate:
         changed its URL or route since, or have held it for long.
         """
         permit = self.permits.get(request)
-        if permit is not None and permit.origin == origin and self.covers(permit, request):
+        if permit is not None and self.covers(permit, request, origin):
             return permit.policy
         service = self._service
         return None if service is None else service.cached(origin, service.routes.of(request))
@@ -264,12 +264,13 @@ class Gate:
             self.count_waiting()
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            queued_origin.known = Permit(fetch.origin, fetch.policy, fetch.route)
+            queued_origin.known = Permit(fetch.policy, fetch.route)
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:
         """Prepare a request that was handed out for its return to the scheduler."""
-        self.count_waiting()  # it doesn't see this request, which left the queue
+        # First count those in the queue. Once this request is back, it would be counted twice.
+        self.count_waiting()
         self._count(stats.UNDECIDED)
         skip_filter(request)
         return request
@@ -300,7 +301,10 @@ class Gate:
                 yield origin, queued_origin.size
 
     def count_waiting(self) -> None:
-        """Count the waiting requests, because the crawl is closing. Later calls have no effect."""
+        """Count the waiting requests, because the crawl is closing. Later calls have no effect.
+
+        It is called by everything that wakes or removes them at the end.
+        """
         if self._has_counted:
             return
         self._has_counted = True

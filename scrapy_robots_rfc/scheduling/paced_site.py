@@ -60,13 +60,12 @@ class Turns:
         self.outstanding -= 1
         self.last = max(self.last, now)
 
-    def block_until(self, until: float) -> None:
-        """Make all workers wait after a request without a turn, such as a robots.txt request.
+    def ended_without_turn(self, at: float, interval: float) -> None:  # noqa: ARG002 - the same
+        """Leave an interval after a request that had no turn, such as one for robots.txt.
 
-        A crawl with turns of its own doesn't need this, because `PacedSite.update` sets `last`.
-
-        :param until: when the interval after that request ends.
+        :param at: when its response began to arrive.
         """
+        self.last = max(self.last, at)
 
     def close(self) -> None:
         """Release any shared turns, because this crawl won't send any more requests."""
@@ -98,8 +97,6 @@ class PacedSite:
         """Replace the paces with the ones in a new robots.txt."""
         if policy.fetched <= self.fetched:  # `note` calls this for each request, so it may be known
             return
-        # robots.txt was a request to the site, too, so the interval also applies after it.
-        self.turns.last = max(self.turns.last, policy.fetched)
         if policy.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
             # The refresh failed, so nothing is known about the interval. Keep the old one for pages
             # that are still in flight, since no others are sent.

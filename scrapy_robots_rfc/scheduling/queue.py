@@ -8,7 +8,8 @@ one of Scrapy's own priority queues. With JOBDIR, it is rows of a file (`disk.py
 
 import gc
 import logging
-from collections import deque
+import math
+from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -97,11 +98,9 @@ class OriginPriorityQueue:
         self._pages_under_way = page_counter(crawler)
         #: Number of requests in the queue.
         self.size: int = 0
-        # Each slot's parts that are not parked, in the order in which they are tried.
-        self._ready: dict[str, list[QueuePart]] = {}
-        # The slots with such parts. Of the slots with the fewest pages in progress, the first is
-        # used next and then moved to the end.
-        self._slots: deque[str] = deque()
+        # The parts of each slot that are not parked, in the order in which they are tried. Of the
+        # slots with the fewest pages in progress, the first is used next and then moved to the end.
+        self._ready: OrderedDict[str, list[QueuePart]] = OrderedDict()
         self._file: RequestFile | None = None
         if key:  # a disk queue
             self._file = request_file(crawler, Path(key))
@@ -149,10 +148,7 @@ class OriginPriorityQueue:
             queue = StoredPart(self._file, key, self._is_lifo, self._is_start_lifo)
         part = QueuePart(self, key, queued_origin, queue)
         queued_origin.parts[self, key] = part
-        ready = self._ready.setdefault(key.slot, [])
-        if not ready:
-            self._slots.append(key.slot)
-        ready.append(part)
+        self._ready.setdefault(key.slot, []).append(part)
         return part
 
     def _restore_parts(self, file: RequestFile) -> None:
@@ -177,12 +173,10 @@ class OriginPriorityQueue:
         Each call checks a limited number of parts. If there are more, it wakes the engine, so that
         the engine calls it again.
         """
-        if not (self.size or self._slots):  # if only `_slots` is left, it has empty parts to remove
-            return None
         for _ in range(MAX_LOOKS):
-            if not self._slots:
+            if not self._ready:
                 return None
-            slot = self._slots[0] if len(self._slots) == 1 else self._next_slot()
+            slot = next(iter(self._ready)) if len(self._ready) == 1 else self._next_slot()
             request = self._take(self._ready[slot][0])
             if request is not None:
                 return request
@@ -194,15 +188,13 @@ class OriginPriorityQueue:
 
         To save time, only the first `_MAX_SLOTS` slots are compared.
         """
-        best = self._slots[0]
-        fewest = self._pages_under_way(best)
-        for slot in islice(self._slots, 1, _MAX_SLOTS):
-            if fewest == 0:  # no slot can have fewer
-                break
+        best, fewest = "", math.inf
+        for slot in islice(self._ready, _MAX_SLOTS):
             pages = self._pages_under_way(slot)
             if pages < fewest:
-                best = slot
-                fewest = pages
+                best, fewest = slot, pages
+            if fewest == 0:  # no slot can have fewer
+                break
         return best
 
     def _take(self, part: QueuePart) -> Request | None:
@@ -225,14 +217,13 @@ class OriginPriorityQueue:
         # Put the part last in its slot, or remove it if it is empty. Also put the slot last.
         ready = self._ready[part.key.slot]
         ready.remove(part)
-        self._slots.remove(part.key.slot)
         if part.size:
             ready.append(part)
         else:
             del part.queued_origin.parts[self, part.key]
             self._gate.forget(part.queued_origin)  # unless it has other parts
         if ready:
-            self._slots.append(part.key.slot)
+            self._ready.move_to_end(part.key.slot)
         else:
             del self._ready[part.key.slot]
         return request
@@ -243,15 +234,15 @@ class OriginPriorityQueue:
         ready.remove(part)
         if not ready:
             del self._ready[part.key.slot]
-            self._slots.remove(part.key.slot)
         part.queued_origin.parked.append(part)
 
     def unpark(self, part: QueuePart) -> None:
         """Put a parked part first in its slot."""
-        ready = self._ready.setdefault(part.key.slot, [])
-        if not ready:
-            self._slots.appendleft(part.key.slot)
-        ready.insert(0, part)
+        slot = part.key.slot
+        if slot not in self._ready:
+            self._ready[slot] = []
+            self._ready.move_to_end(slot, last=False)
+        self._ready[slot].insert(0, part)
 
     # Closing.
 

@@ -91,10 +91,12 @@ class SharedTurns(Turns):
             self._interval_ends = max(self._interval_ends, now + interval)
             self._end_turn()
         else:  # it had no turn, for instance because the interval wasn't known when it was sent
-            self.block_until(now + interval)
+            self.ended_without_turn(now, interval)
 
-    def block_until(self, until: float) -> None:
-        """Make all workers wait after a request without a turn, such as a robots.txt request."""
+    def ended_without_turn(self, at: float, interval: float) -> None:
+        """Make all workers leave an interval after a request that had no turn."""
+        super().ended_without_turn(at, interval)
+        until = at + interval
         if until <= max(self._interval_ends, self._runtime.clock()):  # they wait long enough
             return
         self._interval_ends = until

@@ -111,9 +111,8 @@ class Throttle:
         if pace is not None and policy.fetched >= site.fetched:
             site.paces[pace] = agent
             self._announce(policy, bound)
-        # The request for robots.txt may have had no turn, because the interval wasn't known. All
-        # workers have to leave an interval after it, too.
-        site.turns.block_until(policy.fetched + self.interval(site.origin))
+        # The request for robots.txt may have had no turn, because the interval wasn't known.
+        site.turns.ended_without_turn(policy.fetched, self.interval(site.origin))
 
     def interval(self, origin: Origin) -> float:
         """Return the largest interval an origin currently requests, in seconds, or 0 for none."""
@@ -261,7 +260,8 @@ class Throttle:
             try:
                 await waiter  # `_wake` resolves it
             except CANCELLED:
-                site.waiting_since = None  # other waiting requests set it again
+                # This wait must not be counted as a delay. Other waiting requests set it again.
+                site.waiting_since = None
                 raise
             finally:
                 site.waiters.remove(waiter)

@@ -328,7 +328,7 @@ def test_turn_that_was_lost(world: World) -> None:
 def test_request_for_robots_txt(world: World) -> None:
     """The interval passes after a request that was sent before it was known."""
     one, other = Worker(world, "one"), Worker(world, "other")
-    one.turns.block_until(world.now + 10)
+    one.turns.ended_without_turn(world.now, 10)
     other.go()
     world.run(30)
     assert world.arrivals[0][0] >= 10
@@ -338,7 +338,7 @@ def test_sent_during_a_turn(world: World) -> None:
     """A request without a turn does not end a turn, and its interval passes."""
     worker, other = Worker(world, "one"), Worker(world, "other")
     assert worker.turns.wait(1.0, world.now) == 0
-    worker.turns.block_until(30.0)
+    worker.turns.ended_without_turn(world.now, 30.0 - world.now)
     assert worker.calls == ["take"]
     other.go()
     world.run(60)
@@ -352,7 +352,7 @@ def test_sent_while_the_store_is_asked(world: World, before: float) -> None:
     world.store.end_turn(str(SITE), "other", 10)
     world.now = before
     assert worker.turns.wait(1.0, world.now) is None
-    worker.turns.block_until(30.0)
+    worker.turns.ended_without_turn(world.now, 30.0 - world.now)
     worker.left = 0
     world.later(1, other.go)
     world.run(60)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from scrapy_robots_rfc._runtime import DISK_FULL
 from scrapy_robots_rfc.cache.stores.base import Store
-from scrapy_robots_rfc.errors import StoreError
+from scrapy_robots_rfc.errors import StoreError, sqlite_code
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -135,8 +135,8 @@ class SqliteStore(Store):
         """Run a query on the database. If the file is damaged, retry with a new file.
 
         Only one process at a time may open or rename the file. Otherwise, one process could rename
-        the damaged file while another is opening it. The latter would then apply the new file's
-        journal to the damaged file, because both journals have the same name.
+        the damaged file while another is opening it. SQLite finds a file's journal by its name, so
+        the second process would apply the journal of the new file to the damaged one.
 
         An open connection does not need the lock. If its file has been renamed, SQLite refuses to
         write to it (SQLITE_READONLY), and the new file is opened.
@@ -145,7 +145,7 @@ class SqliteStore(Store):
             try:
                 return query(self._connection)
             except sqlite3.Error as error:
-                if _code(error) not in _REOPEN:
+                if sqlite_code(error) not in _REOPEN:
                     raise
         # Open the file for the first time, or again in case that fixes the error.
         with self._only_one_process():
@@ -153,7 +153,7 @@ class SqliteStore(Store):
             try:
                 return query(self._connect())
             except sqlite3.Error as error:
-                if _code(error) not in _DAMAGED:
+                if sqlite_code(error) not in _DAMAGED:
                     raise
                 self._rename_damaged(error)
             return query(self._connect())  # creates a new file
@@ -176,7 +176,7 @@ class SqliteStore(Store):
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.Error as error:
                 # After any other error, continue without a lock.
-                if _code(error) == sqlite3.SQLITE_BUSY:
+                if sqlite_code(error) == sqlite3.SQLITE_BUSY:
                     raise sqlite3.OperationalError(
                         f"{self._path}.lock is locked by another process"
                     ) from None
@@ -246,8 +246,3 @@ class SqliteStore(Store):
             "created",
             self._path, error, free.name,
         )  # fmt: skip
-
-
-def _code(error: sqlite3.Error) -> int:
-    """Return an SQLite error's primary result code."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
