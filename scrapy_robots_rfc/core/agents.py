@@ -22,8 +22,8 @@ ANY = "*"
 
 # The characters of a product token (RFC 9309, 2.2).
 _TOKEN_CHARACTERS = f"{ascii_letters}-_"
-# Splits a user-agent line or a setting at the end of the name: `FooBot2 (beta)`.
-_before_end = re.compile("[ \t/;]").split
+# Splits a user-agent line or a setting at the end of the name: `FooBot2 (beta)`, `FooBot2, BarBot`.
+_before_end = re.compile("[ \t/;,|]").split
 # A character that cannot be part of a name.
 _has_separator = re.compile(r"[\s/();,]").search
 
@@ -58,14 +58,15 @@ def _leading_token(full_name: str) -> str:
 def names_in_line(value: str) -> tuple[str, str]:
     """Return the product token and the full name from a user-agent line, in lowercase.
 
-    The name ends at a space, tab, ``/`` or ``;``. The token ends at the first character that is not
-    allowed in a token, or at the ``-`` or ``_`` before it. For example, ``bot-1/2.0`` has the token
-    ``bot`` and the name ``bot-1``. Either may be empty.
+    The name ends at a space, tab, ``/``, ``;``, ``,`` or ``|``. The token ends at the first
+    character that is not allowed in a token, or at the ``-`` or ``_`` before it. For example,
+    ``bot-1/2.0`` has the token ``bot`` and the name ``bot-1``. Either may be empty.
 
     :param value: the value of the line, decoded as Latin-1.
     """
-    # As in Google's reference parser, `*` may be followed by whitespace and any text.
-    if value[:1] == ANY and value[1:2] in ("", " ", "\t", "\v", "\f"):
+    # As in Google's reference parser, `*` may be followed by whitespace and any text. It may also
+    # be the first of several names.
+    if value[:1] == ANY and value[1:2] in ("", *" \t\v\f;,|"):
         return ANY, ""
     name = lower_ascii(_before_end(value, 1)[0])
     return _leading_token(name), name

@@ -30,7 +30,7 @@ _possible_agent_lines = re.compile(
     rb"(?:[ \t]*+:[ \t]*+([A-Za-z_-]++)(?![^ \t/;#\n]))?[^\n]*+)"
 ).finditer
 # A correctly spelled rule: `Disallow:`.
-_has_usual_rule = re.compile(rf"\n{USUAL_KEY}".encode()).search
+_usual_rules = re.compile(rf"\n{USUAL_KEY}".encode()).finditer
 # A line that may be a rule: `disalow /x`.
 _possible_rule_lines = re.compile(rf"\n({ANY_RULE})".encode()).finditer
 _SHORTEST_RULE = len("\nallow:")
@@ -90,7 +90,8 @@ def _has_rules(file: bytes, start: int, end: int) -> bool:
     """Return whether part of a file contains a rule."""
     if end - start < _SHORTEST_RULE:  # usually, there is nothing between two user-agent lines
         return False
-    if _has_usual_rule(file, start, end):
+    # Beyond the limit, the rest of a line is ignored, and so is a rule that starts there.
+    if any(len(match[0]) <= MAX_LINE + len("\n") for match in _usual_rules(file, start, end)):
         return True
     lines = (match[1].decode("latin-1") for match in _possible_rule_lines(file, start, end))
     return any(read_line(line)[0] in RULES for line in lines)

@@ -10,7 +10,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from scrapy_robots_rfc.core.lines import TRAINING, Record, as_text
+from scrapy_robots_rfc.core.lines import BLANKS, TRAINING, Record, as_text
 from scrapy_robots_rfc.core.percent import Pattern, parse_pattern, request_target, specificity
 
 #: Known label -> its synonyms. Other labels are also accepted; see `parse_uses`.
@@ -225,8 +225,9 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
             values = parse_signal(value.encode("latin-1"))
         elif kind == USAGE:  # `Content-Usage: train-ai=n` or `Content-Usage: /a/ train-ai=n`
             if value.startswith("/"):
-                path = value.split(maxsplit=1)[0]
-                value = value.removeprefix(path).lstrip()
+                # Only ASCII blanks end it, because other bytes may be part of a UTF-8 character.
+                path = value.partition(" ")[0].partition("\t")[0]
+                value = value.removeprefix(path).lstrip(BLANKS)
             values = parse_usage(value.encode("latin-1"))
         elif value[:1] in {"/", "*"}:  # `DisallowAITraining: /a/` or `AllowAITraining: /a/`
             kind, path = TRAIN_AI, value

@@ -47,7 +47,8 @@ _SHOWN = (LineKind.USER_AGENT, *RULES)
 
 # The scheme of a URL, with or without an authority (RFC 3986, 3.1).
 _is_absolute = re.compile("[A-Za-z][A-Za-z0-9+.-]*:").match
-_is_url = re.compile("[A-Za-z][A-Za-z0-9+.-]*://").match
+# A whole URL. A User-Agent header that starts with one also names a crawler.
+_is_url = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*").fullmatch
 
 # Text that is a URL or a path instead of a file: `https://a.example/robots.txt`, `/a/robots.txt`.
 # It is a single word that cannot be a record. A host name or a file name contains a dot.

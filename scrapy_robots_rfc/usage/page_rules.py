@@ -16,7 +16,7 @@ from parsel import Selector
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import HtmlResponse, Response, XmlResponse
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
@@ -61,6 +61,8 @@ _CROWDED = re.compile(r"(?:[^\s/=]*+[\s/=]++){100}")
 # takes 2 ms.
 _MAX_CANONICAL = 4096
 _BASE_SHARE = 8
+# The root element of an XML document is within this number of bytes, after a DOCTYPE.
+_XHTML_START = 1024
 # `rel` values for links that the page does not endorse (HTML, 4.6.7). Scrapy's `Link.nofollow` only
 # supports the first one.
 _UNENDORSED = frozenset({"nofollow", "ugc", "sponsored"})
@@ -77,7 +79,7 @@ _COMMENT = r"!--(?:-?>|.*?--!?>|.*)"
 _OPAQUE = "|".join(
     rf"{name}{_NAME_ENDS}{_ATTRIBUTES}"
     rf"(?:(?<=/)>|>(?:[^<]++|<(?!/{name}{_NAME_ENDS}))*+(?:</{name}[^>]*+>?+)?+)?+"
-    for name in ("script", "style", "noscript", "template", "title", "textarea")
+    for name in ("script", "style", "noscript", "noframes", "template", "title", "textarea")
 )
 _FLAGS = re.ASCII | re.DOTALL | re.IGNORECASE | re.VERBOSE
 # The name of a tag that we need: "meta".
@@ -92,7 +94,7 @@ _TAG = re.compile(
 # 13.2.6.4.4).
 _HEAD = re.compile(
     rf"(?:\s++|<(?:{_COMMENT}|[!?/][^>]*+|(?!textarea)(?:{_OPAQUE})"
-    rf"|(?:html|head|base|link|meta){_NAME_ENDS}{_ATTRIBUTES})>?+)*+",
+    rf"|(?:html|head|base|basefont|bgsound|link|meta){_NAME_ENDS}{_ATTRIBUTES})>?+)*+",
     _FLAGS,
 )
 # A link where canonicalize_url would only sort the query: "/a", "https://a.example/b?c=1&d=2".
@@ -163,9 +165,11 @@ class Page:
 
 
 def _text_of(response: Response) -> str:
-    """Return the text of an HTML response, or an empty string for anything else."""
+    """Return the text of an HTML or XHTML response, or an empty string for anything else."""
+    # XHTML may have a content type of XML.
+    is_xhtml = isinstance(response, XmlResponse) and b"<html" in response.body[:_XHTML_START]
     try:
-        return response.text if isinstance(response, HtmlResponse) else ""
+        return response.text if is_xhtml or isinstance(response, HtmlResponse) else ""
     except Exception:  # noqa: BLE001 - some decoders fail on hostile bytes
         return ""
 

@@ -36,10 +36,10 @@ PERMITS: dict[str, tuple[str, ...]] = {
     "archive": ("noarchive",),
     "indexifembedded": (),
 }
-# A date in RFC 822 or RFC 850 format: "Wed, 03 Dec 2025 13:09:53 GMT".
+# A date in RFC 822 or RFC 850 format, and a comment: "Wed, 03 Dec 2025 13:09:53 +0000 (UTC)".
 _DATE = re.compile(
-    r"(?:[a-z]{3,9},?\s+)?\d{1,2}[ -][a-z]{3,9}[ -]\d{2,4}"
-    r"(?:\s+\d{1,2}:\d\d(?::\d\d)?(?:\s*(?:[a-z]{1,5}|[+-]\d{4}))?)?",
+    r"(?:[a-z]{3,9}(?:,\s*|\s+))?\d{1,2}[ -][a-z]{3,9}[ -]\d{2,4}"
+    r"(?:\s+\d{1,2}:\d\d(?::\d\d)?(?:\s*(?:[a-z]{1,5}|[+-]\d{4})(?:\s*\([a-z ]*\))?)?)?",
     re.IGNORECASE | re.ASCII,
 )
 # The hour at the end of the text before a colon: "13" in "3 Dec 2025 13".

@@ -11,7 +11,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares.retry import get_retry_request
-from scrapy.http import HtmlResponse, TextResponse
+from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.settings import Settings
 from scrapy.spiders import CrawlSpider, Rule
@@ -74,6 +74,14 @@ DOCUMENTS = [*tables("page_rules")["document"], ["<!-- -->" * (MAX_DOCUMENT // 8
 def test_metas_of_the_head(document: str, names: list[str]) -> None:
     """Metas count in the head, or before a `<body>` tag, if a browser would read them."""
     response = HtmlResponse("https://a.example/", body=document.encode(), encoding="utf-8")
+    assert [name for name, _ in page_of(response).metas] == names
+
+
+@pytest.mark.parametrize(("root", "names"), [("html", ["a"]), ("feed", [])])
+def test_xhtml_that_is_sent_as_xml(root: str, names: list[str]) -> None:
+    """XHTML with a content type of XML is read like HTML, and other XML is not."""
+    body = f"<?xml version='1.0'?><{root}><head><meta name='a' content='x'/></head></{root}>"
+    response = XmlResponse("https://a.example/", body=body.encode())
     assert [name for name, _ in page_of(response).metas] == names
 
 
