@@ -43,6 +43,9 @@ _PIECE = 65_536
 # look up all substrings of the target up to a maximum size instead.
 _MAX_SEARCHES = 96
 _MAX_SIZE = 8
+# Maximum number of special rules to compare with a target, which may take 15 ms. Of the remaining
+# rules, each Disallow counts as a match. Only hostile files have so many rules that share text.
+_MAX_COMPARED = 250
 # Maximum number of decisions to cache. Caching one for each rule could double the memory used by a
 # file.
 _MAX_DECISIONS = 256
@@ -160,6 +163,7 @@ class RuleIndex:
         if self._sizes:  # there are many special rules
             literals = searched = self._literals_in(target)
         best_rank = None  # computed when needed, because most targets contain no literal
+        compared = 0
         for literal in literals:
             if literal not in searched:
                 continue
@@ -168,7 +172,14 @@ class RuleIndex:
             for rank, needle, pattern in self._rules_of(literal):
                 if rank < best_rank:
                     break  # the remaining rules rank even lower
-                if needle in searched and self._matches(pattern, target):
+                if needle not in searched:
+                    continue
+                compared += 1
+                if compared <= _MAX_COMPARED:
+                    is_match = self._matches(pattern, target)
+                else:
+                    is_match = self.signed_lines[pattern] < 0  # Disallow
+                if is_match:
                     best, best_rank = pattern, rank
                     break  # the remaining rules rank lower than this one
         return best
