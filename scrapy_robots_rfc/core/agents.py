@@ -148,7 +148,10 @@ def parse_agent(value: object) -> Agent | None:
     if value is None:
         return None
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return _agent_from_names(names, split_commas=isinstance(value, str))
+    try:
+        return _agent_from_names(names, split_commas=isinstance(value, str))
+    except TypeError:  # also for a name that can't be hashed
+        raise TypeError(ACCEPTED) from None
 
 
 @lru_cache(maxsize=1024)
@@ -160,7 +163,7 @@ def _agent_from_names(names: tuple[Any, ...], split_commas: bool) -> Agent | Non
     :raises TypeError: if a name is neither a str nor bytes.
     """
     if not all(isinstance(name, (str, bytes)) for name in names):
-        raise TypeError(ACCEPTED)
+        raise TypeError
     texts = [text for text in map(_to_text, names) if text]
     if split_commas and texts:
         # Do not split a User-Agent header that contains commas. If it was split, at least one part

@@ -26,7 +26,7 @@ from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.core.text import message_of
 from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
-from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.optional import ADAPT_FTP
 from scrapy_robots_rfc.policy.origins import Answers
@@ -98,7 +98,7 @@ class Downloader:
         self._routes = routes
         # One byte past the limit, so that the parser can tell that the file was truncated.
         self._limit = settings.max_size + 1
-        self._meta = dict(META)
+        self._meta = {**META, "download_timeout": settings.timeout}
         # Whether every robots.txt request takes a connection away from pages.
         self._has_small_pool = _scrapy.has_small_pool(crawler)
         if settings.unreachable_backoff:  # our own retries replace Scrapy's
@@ -125,13 +125,17 @@ class Downloader:
         :param fetch: the fetch that it belongs to. The request uses the same route as its source.
         :param known: the validators of a cached file, so that the site can answer 304.
         """
-        meta = {**self._meta, "download_timeout": fetch.timeout, MARK: _Exchange(fetch)}
+        meta = {**self._meta, MARK: _Exchange(fetch)}
         # Scrapy adds Accept-Encoding and the other default headers, as it does for page requests.
         headers: dict[bytes, bytes] = {}
         if known is not None and known.etag is not None:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
+        if self._has_small_pool and not fetch.was_cut:
+            # This attempt may be cut short. With a small pool, cancelling it wouldn't help, because
+            # the handler keeps the connection until the timeout. So set a shorter timeout instead.
+            meta["download_timeout"] = min(meta["download_timeout"], CUT_AFTER)
         if fetch.source is not None:
             self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):

@@ -40,9 +40,12 @@ _MAX_GIVEN = 20
 #: Seconds between calls to `PendingFetches.tick`.
 TICK = 0.25
 
-#: Maximum seconds for each exchange in the first try of a fetch. If one takes longer, the fetch
-#: gives its room to others, and then starts over with the full ROBOTS_TIMEOUT.
-FIRST_TIMEOUT = 10.0
+#: Seconds that an exchange may take before its attempt is cut short, if other origins are in line.
+#: The next attempt gets the full ROBOTS_TIMEOUT for each exchange.
+CUT_AFTER = 10.0
+
+#: Interrupts an attempt to make room for another origin. The fetch continues later.
+CUT_SHORT = RuntimeError("other origins wait for room")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -60,11 +63,10 @@ class PendingFetch:
         none.
     :param failing_since: when the file was first found to be unreachable, if this fetch has failed
         before.
-    :param timeout: maximum seconds that the site may take for each exchange. It is shorter in the
-        first try.
+    :param was_cut: True if an attempt was cut short.
     :param request: the robots.txt request that is in the downloader.
     :param timed_from: when the timeout for the current exchange started.
-    :param is_late: True if `tick` has cancelled the current exchange.
+    :param interruption: why `tick` interrupted the current attempt, or `None`.
     """
 
     origin: Origin
@@ -77,10 +79,10 @@ class PendingFetch:
     copy: CacheEntry | None = None
     validity_before: Validity | None = None
     failing_since: float | None = None
-    timeout: float = FIRST_TIMEOUT
+    was_cut: bool = False
     request: Request | None = None
     timed_from: float = 0.0
-    is_late: bool = False
+    interruption: Exception | None = None
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
@@ -106,6 +108,12 @@ class PendingFetch:
         """
         before = self.validity_before
         return before is None or before.outcome is not outcome
+
+    def interrupt(self, error: Exception) -> None:
+        """Cancel the current attempt, so that `run_exchange` returns the given error."""
+        self.interruption = error
+        if self.task is not None:
+            self.task.cancel()
 
 
 class PendingFetches:
@@ -154,7 +162,6 @@ class PendingFetches:
         The scheduler checks `has_room` first. A spider that needs a file never waits for room.
         """
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
-        fetch.timeout = min(FIRST_TIMEOUT, self._timeout)
         self.fetches[origin] = fetch
         self.line.pop(origin, None)
         self.take_room(fetch)
@@ -249,16 +256,16 @@ class PendingFetches:
     async def run_exchange(
         self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]
     ) -> T | Exception:
-        """Return an exchange's result or error, which is a TimeoutError if `tick` cancels it."""
+        """Return an exchange's result or error, or the error that `tick` interrupts it with."""
         _raise_if_ended(fetch)
         self._start_clock(fetch)
         try:
             return await exchange
         except CANCELLED:
-            if not fetch.is_late:  # the crawl is ending
+            if fetch.interruption is None:  # the crawl is ending
                 raise
-            self._runtime.forget_cancellation()  # only the exchange was cancelled
-            return TimeoutError()
+            self._runtime.forget_cancellation()  # only this attempt was interrupted
+            return fetch.interruption
         except RobotsUndecided:  # the spider is closing, so it isn't the site's fault
             self.cancel_all()
             raise
@@ -270,13 +277,16 @@ class PendingFetches:
             _raise_if_ended(fetch)
 
     def _start_clock(self, fetch: PendingFetch) -> None:
-        """Start the timeout for an exchange, which `tick` may cancel from now on."""
-        fetch.is_late = False
+        """Start the timeout for an exchange, which `tick` may interrupt from now on."""
+        fetch.interruption = None
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)
 
     def tick(self) -> None:
-        """Cancel exchanges that take too long, and end all fetches when the crawl ends.
+        """Interrupt attempts that take too long, and end all fetches when the crawl ends.
+
+        For each origin in line, cut a slow attempt short, but only once per fetch, so that a slow
+        site gets the full timeout in the end.
 
         Called every `TICK` seconds. Time spent in a downloader slot's queue, or waiting for the
         site's turn, doesn't count. Usually the download handler times out first.
@@ -285,19 +295,25 @@ class PendingFetches:
             self.cancel_all()
             return
         now = self._runtime.clock()
+        in_line = len(self.line)
         for fetch in list(self._exchanging):
             if self._is_unsent(fetch):
                 fetch.timed_from = now
                 continue
             seconds = now - fetch.timed_from
-            if not fetch.is_late and seconds >= fetch.timeout + TICK:
-                fetch.is_late = True
-                if fetch.task is not None:
-                    fetch.task.cancel()
-            elif fetch.is_late and seconds >= self._timeout + 2 * TICK:
-                # A middleware ignores the cancellation, so don't wait for its task any longer.
+            is_late = seconds >= self._timeout + TICK
+            if fetch.interruption is None:
+                if is_late:
+                    fetch.interrupt(TimeoutError())
+                elif in_line and not fetch.was_cut and seconds >= CUT_AFTER:
+                    in_line -= 1
+                    fetch.interrupt(CUT_SHORT)
+            elif is_late or fetch.interruption is not CUT_SHORT:
+                # It was interrupted in an earlier call, but a middleware ignores the cancellation.
+                # So don't wait for its task any longer. An attempt that was cut short may take a
+                # while to clean up.
                 self._exchanging.discard(fetch)
-                self._end(fetch, self._on_error(fetch, TimeoutError()))
+                self._end(fetch, self._on_error(fetch, fetch.interruption))
 
     def _is_unsent(self, fetch: PendingFetch) -> bool:
         """Return whether the request can't have reached the site yet."""

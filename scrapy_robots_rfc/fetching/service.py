@@ -35,7 +35,7 @@ from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes, with_route
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
@@ -289,8 +289,8 @@ class RobotsService:
                 await self._sleep(fetch, next(lease_pauses))
                 continue
             fetched = await self._request(fetch)
-            if fetched is None:  # let others in line start first
-                fetch.timeout = self._settings.timeout
+            if fetched is None:  # interrupted to make room, so let another fetch start first
+                fetch.was_cut = True
                 await self._sleep(fetch, 0.0)
                 continue
             access = fetched.access
@@ -375,7 +375,7 @@ class RobotsService:
     # Making an attempt.
 
     async def _request(self, fetch: PendingFetch) -> Fetched | None:
-        """Request the file and follow redirects. Return `None` if the first try took too long."""
+        """Request the file and follow redirects. Return `None` if the attempt was interrupted."""
         self._count(stats.REQUEST_COUNT)
         copy = fetch.copy
         settings = self._settings
@@ -395,7 +395,9 @@ class RobotsService:
             if step.cookie:
                 request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.run_exchange(fetch, self.download.send(request))
-            if isinstance(answer, LATE) and fetch.timeout < settings.timeout:
+            # With a small pool, `Downloader.request` sets a short timeout to cut attempts short.
+            has_short_timeout = request.meta["download_timeout"] < settings.timeout
+            if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
                 return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware

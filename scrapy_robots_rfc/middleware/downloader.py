@@ -39,7 +39,7 @@ from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.optional import COMPONENTS, FINAL_URLS, SHARED_TURNS, value_of
 from scrapy_robots_rfc.policy.origins import Origin, Scheme
 from scrapy_robots_rfc.scheduling.disk import close_requests, open_requests, refuse_our_file
-from scrapy_robots_rfc.scheduling.gate import Gate, Permit
+from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper, Permit
 from scrapy_robots_rfc.scheduling.throttle import Throttle
 from scrapy_robots_rfc.settings import Settings
 
@@ -52,7 +52,7 @@ _Result: TypeAlias = Coroutine[Any, Any, Request | None] | Request | None
 _MAX_ORIGINS = 10_000
 
 
-class RfcRobotsTxtMiddleware:
+class RfcRobotsTxtMiddleware(GateKeeper):
     """Downloader middleware that obeys robots.txt according to RFC 9309.
 
     :param crawler: the crawl. Our settings are read once, in the constructor.

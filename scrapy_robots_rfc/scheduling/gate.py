@@ -17,7 +17,7 @@ from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc._scrapy import wake_engine
+from scrapy_robots_rfc._scrapy import is_closing, wake_engine
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService
@@ -117,7 +117,6 @@ class Gate:
         #: The permits of requests that left the scheduler.
         self.permits: WeakKeyDictionary[Request, Permit] = WeakKeyDictionary()
         self._has_counted = False  # by `count_waiting`
-        _GATES[id(crawler)] = self
 
     # Called by the queues.
 
@@ -260,7 +259,7 @@ class Gate:
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
-        if fetch.policy is None:  # the crawl is closing, so count waiting requests before that
+        if is_closing(self._crawler):  # count the waiting requests before they are woken
             self.count_waiting()
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
@@ -329,19 +328,29 @@ def restore_filter(request: Request) -> None:
         request.dont_filter = False
 
 
-def gate_of(crawler: Crawler) -> Gate:
-    """Return a crawl's gate, which is always open if the crawl does not obey robots.txt.
+class GateKeeper:
+    """Base class of the middleware that owns the crawl's gate.
 
-    The middleware creates the gate before the scheduler exists.
+    The queues look it up by this class, using Scrapy's `Crawler.get_downloader_middleware`.
     """
-    gate = _GATES.get(id(crawler))
-    if gate is not None:
-        return gate
-    # Requests wait only for their origin's file or turn, so without origins it stays open.
-    throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
-    return Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)
+
+    gate: Gate
 
 
-# Each crawl's gate, by the crawler's `id`. A gate refers to its crawler, so no other crawler can
-# have the same `id` while it exists.
-_GATES: WeakValueDictionary[int, Gate] = WeakValueDictionary()
+def gate_of(crawler: Crawler) -> Gate:
+    """Return a crawl's gate, which is always open if the crawl does not obey robots.txt."""
+    keeper = crawler.get_downloader_middleware(GateKeeper)
+    if keeper is not None:
+        return keeper.gate
+    gate = _OPEN.get(id(crawler))
+    if gate is None:
+        # Requests wait only for their origin's file or turn, so without origins it stays open.
+        throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
+        gate = Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)
+        _OPEN[id(crawler)] = gate
+    return gate
+
+
+# The gates of crawls that don't obey robots.txt. They refer to their crawls, so that no other crawl
+# can have the same `id`.
+_OPEN: WeakValueDictionary[int, Gate] = WeakValueDictionary()

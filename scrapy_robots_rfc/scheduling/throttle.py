@@ -5,10 +5,10 @@ request (`take`). The middleware takes turns for other requests (`admit`, then `
 Each turn ends in one of these ways:
 
 - The response begins to arrive, or the request fails: `answered` starts the interval.
-- The request won't be sent now, because it is dropped, or waits for its robots.txt: `release` lets
-  the next request have the turn.
-- The request has left the downloader without a signal, because another middleware answered,
-  replaced or dropped it, or its caller was cancelled: `_end_lost_turns` finds it.
+- The request won't be sent now, because it is dropped, waits for its robots.txt, or another
+  middleware has answered: `release` lets the next request have the turn.
+- The request has left the downloader without a signal, because another middleware replaced or
+  dropped it, or its caller was cancelled: `_end_lost_turns` finds it.
 - A middleware holds the request while others wait for the turn: `_end_lost_turns` releases it after
   `MAX_HELD` seconds.
 """
@@ -127,6 +127,7 @@ class Throttle:
             connect(self._reached_downloader, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
             connect(self.answered, signals.request_left_downloader)
+            connect(self.release, signals.response_received)  # if a middleware has answered
         self._forget_idle()
         site = self.sites[origin] = PacedSite(origin, Turns())
         if self._share is not None:

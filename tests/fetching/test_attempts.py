@@ -14,7 +14,8 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc._runtime import CANCELLED, Runtime
 from scrapy_robots_rfc.fetching.pending import (
-    FIRST_TIMEOUT,
+    CUT_AFTER,
+    CUT_SHORT,
     TICK,
     PendingFetch,
     PendingFetches,
@@ -72,9 +73,9 @@ class Desk:
         while True:
             self.asked.append(fetch.origin.host)
             answer = await self.fetches.run_exchange(fetch, self.answer(fetch.origin.host))
-            if fetch.timeout == TIMEOUT or not isinstance(answer, TimeoutError):
+            if answer is not CUT_SHORT:
                 return policy(answer if isinstance(answer, str) else type(answer).__name__)
-            fetch.timeout = TIMEOUT
+            fetch.was_cut = True
             self.fetches.leave(fetch)
             await self.fetches.enter(fetch)
 
@@ -155,28 +156,35 @@ async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) 
 
 @under_the_reactor
 async def test_line(clock: Clock) -> None:
-    """Origins that were never tried come first. A first try that takes long starts over, once."""
+    """Origins that were never tried come first; an attempt that is cut short comes last.
+
+    Its next attempt is not cut short again.
+    """
     desk = Desk()
-    hosts = {str(number) for number in range(MAX)}
-    fetches = [desk.begin(host) for host in sorted(hosts)]
+    hosts = [str(number) for number in range(MAX)]
+    for host in hosts:
+        desk.begin(host)
     await turns()
     assert not desk.fetches.has_room()
-    desk.wait_in_line("b")
-    passes(desk, clock, FIRST_TIMEOUT)
+    passes(desk, clock, CUT_AFTER)
     await turns()
-    assert set(desk.asked) == hosts
+    assert desk.asked == hosts  # no other origin waits for room
+    desk.wait_in_line("b")
     passes(desk, clock, TICK)
     await turns()
-    assert desk.asked[MAX] == "b"
-    assert len(desk.asked) == 2 * MAX  # one waits
+    assert desk.asked == [*hosts, "b"]
+    passes(desk, clock, 2 * TICK)  # the attempt that was cut short cuts no others
+    [cut] = [host for host in hosts if desk.answers[host].called]
+    desk.wait_in_line("c")
     desk.answers["b"].callback("value")
     await turns()
-    assert sorted(desk.asked[MAX + 1 :]) == sorted(hosts)
-    passes(desk, clock, TIMEOUT)
-    assert not any(fetch.is_late for fetch in fetches)
-    passes(desk, clock, TICK)
-    assert await causes(*fetches) == ["TimeoutError"] * 3 * MAX
-    assert len(desk.asked) == 2 * MAX + 1
+    assert desk.asked == [*hosts, "b", "c"]
+    desk.answers["c"].callback("value")
+    await turns()
+    assert desk.asked == [*hosts, "b", "c", cut]
+    desk.wait_in_line("other")
+    passes(desk, clock, TIMEOUT - TICK)
+    assert not desk.fetches.fetches[origin(cut)].interruption
     desk.close()
 
 

@@ -9,6 +9,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
+from scrapy_robots_rfc.core.agents import parse_agent
 from scrapy_robots_rfc.errors import AgentError, SettingError
 from tests.support.crawling import Pages, crawl, lines, plugged, records
 from tests.support.site import Site, robots
@@ -112,6 +113,13 @@ async def test_user_agent_of_the_spider(site: Site) -> None:
     """The spider's `user_agent` is sent as the header, so it names the crawler."""
     assert await applied(site, spider=OldStyle) == "attribute"
     assert site.asked[0].headers["User-Agent"] == "attributebot/1.0"
+
+
+@pytest.mark.parametrize("value", [7, {"a": 1}, [["a"]], bytearray(b"a")])
+def test_wrong_agent(value: object) -> None:
+    """The error for an agent of a wrong type says what is accepted."""
+    with pytest.raises(TypeError, match="a string, or a list of strings"):
+        parse_agent(value)
 
 
 @pytest.mark.parametrize("value", [7, {"a": 1}, ["a", 7], b"x"[0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,6 +45,21 @@ async def test_closing_while_robots_txt_hangs(site: Site) -> None:
         "robotstxt/request_count": 1,
         "robotstxt/undecided": 10,
     }
+
+
+@in_every_runtime
+async def test_robots_txt_that_arrives_as_the_spider_closes(site: Site) -> None:
+    """Requests that wait when the spider begins to close are counted, even if the file arrives."""
+    gate = Event()
+    site.replies["/robots.txt"] = robots("User-agent: *\nAllow: /\n", gate=gate)
+
+    def all_wait(crawler: Crawler) -> bool:
+        if site.fetches and crawler.stats.get_value("scheduler/enqueued") == 5:
+            gate.set()
+        return gate.is_set()
+
+    result = await crawl(urls(site, 5), prepare=close_when(all_wait))
+    assert (site.pages, result.stat("undecided")) == ([], 5)
 
 
 @pytest.mark.parametrize(("pace", "places"), [(0.05, 8), (0, 1)], ids=["paced", "one place"])

@@ -11,7 +11,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy_robots_rfc.fetching import pending
 from tests.support.crawling import Pages, close_when, crawl
 from tests.support.running import in_every_runtime
-from tests.support.site import HANG, Reply, Site, failing, robots
+from tests.support.site import HANG, Reply, Site, failing
 from tests.support.timed_site import gaps, urls
 
 if TYPE_CHECKING:
@@ -102,24 +102,11 @@ async def test_many_failing_hosts_delay_no_other(site: Site) -> None:
 
 
 @in_every_runtime
-async def test_first_try_starts_over(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A site that needs longer than the first try allows is asked again, and its rules apply."""
-    monkeypatch.setattr(pending, "FIRST_TIMEOUT", 0.3)
-    site.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private\n")
-    site.late["/robots.txt"] = 0.7
-    pages = [site.url("/private"), site.url("/a")]
-    result = await crawl(pages)
-    assert result.verdicts(*pages) == ["rule", 200]
-    assert (site.fetches, result.stat("request_count")) == (2, 2)
-    assert "robotstxt/result/unreachable" not in result.stats
-
-
-@in_every_runtime
 async def test_hanging_hosts_give_way_to_others(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many hanging hosts delay no other site, and do not fail sooner because of that."""
-    monkeypatch.setattr(pending, "FIRST_TIMEOUT", 0.3)
+    monkeypatch.setattr(pending, "CUT_AFTER", 0.3)
     monkeypatch.setattr(pending, "MAX_FETCHES", 8)
     with socket.create_server(("", 0), backlog=100) as hanging:
         port = hanging.getsockname()[1]

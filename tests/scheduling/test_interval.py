@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
+from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
@@ -18,6 +19,7 @@ from scrapy_robots_rfc import robots_service
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.scheduling import throttle
 from tests.support.crawling import Pages, at_once, crawl, listening, plugged
+from tests.support.running import in_every_runtime
 from tests.support.site import Reply, Site, robots
 from tests.support.timed_site import DELAY, PACED, Following, fetched, gaps, urls
 
@@ -230,6 +232,24 @@ async def test_file_that_runs_out_while_images_wait(paced: Site) -> None:
     assert result.outcomes == {str(number): 200 for number in range(6)}
     assert paced.fetches > 1
     assert min(gaps(paced)) >= DELAY
+
+
+class AnswersPages:
+    """A middleware that answers each page, as Scrapy's HTTP cache does."""
+
+    def process_request(self, request: Request) -> Response | None:
+        if request.url.endswith("/robots.txt"):
+            return None
+        return Response(request.url, request=request)
+
+
+@in_every_runtime
+async def test_pages_that_a_middleware_answers(paced: Site) -> None:
+    """Pages of a paced site that a middleware answers don't wait for an interval or each other."""
+    result = await crawl(urls(paced, 40), plugged(AnswersPages, 900))
+    assert fetched(result) == 40
+    assert result.stats["elapsed_time_seconds"] < 5
+    assert paced.pages == []
 
 
 class LogsInFirst:

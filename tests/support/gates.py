@@ -14,7 +14,7 @@ from scrapy.crawler import Crawler
 from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching import pending
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin
-from scrapy_robots_rfc.scheduling.gate import Gate
+from scrapy_robots_rfc.scheduling.gate import Gate, GateKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -135,7 +135,9 @@ def add_gate(
         turns or cast("Any", Turns()),
         schemes,
     )
-    crawler.engine.gate = gate  # type: ignore[attr-defined]  # keeps it alive
+    keeper = GateKeeper()
+    keeper.gate = gate
+    cast("Any", crawler.engine).downloader.middleware.middlewares.append(keeper)
     return gate
 
 
@@ -143,5 +145,6 @@ def add_engine(crawler: Crawler, downloader: Any = None) -> None:
     """Give a crawler that does not run what the queues need of an engine."""
     if downloader is None:
         downloader = SimpleNamespace(slots={}, active=set())
+    downloader.middleware = SimpleNamespace(middlewares=[])
     slot = SimpleNamespace(closing=None, nextcall=None)
     crawler.engine = cast("Any", SimpleNamespace(downloader=downloader, _slot=slot))
