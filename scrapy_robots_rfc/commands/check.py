@@ -117,7 +117,8 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
         if recorded is not None and not opts.agent:  # the project's agent may have changed
             agent = NamedAgent(recorded, "archive")  # noqa: PLW2901 - for this URL
         record = _judged(url, governs, agent, our_settings, uses)
-        record |= pages.get((url, agent), {}) if record["verdict"] == "allowed" else {}
+        on_page = pages.get((url, agent), {}) if record["verdict"] == "allowed" else {}
+        record |= on_page
         records.append(record)
         if opts.json:
             console.print_json(record)
@@ -126,7 +127,8 @@ def _check(settings: ScrapySettings, console: Console, opts: Namespace) -> int:
                 console.print()
             _show_verdict(record, governs, console)
         if record["verdict"] == "undecided" and len(records) % len(agents) == 0:
-            console.complain(f"{record['url']} is undecided: {record['why']}; {governs.advice}")
+            advice = "check whether the page opens in a browser" if on_page else governs.advice
+            console.complain(f"{record['url']} is undecided: {record['why']}; {advice}")
     if is_table:
         _show_table([agent.name for agent in agents], records, console)
     return max(_VERDICTS[record["verdict"]][0] for record in records)

@@ -369,7 +369,8 @@ class Inquirer(Spider):
 
 def cause_of(error: Exception, request: Request, spider: Spider) -> str:
     """Return why a page could not be fetched, as a log line would show it."""
-    timeout = read_settings(spider.settings).timeout
+    # `DownloadTimeoutMiddleware` sets the meta.
+    timeout = request.meta.get("download_timeout", spider.settings.getfloat("DOWNLOAD_TIMEOUT"))
     return with_route(access_after(error, timeout), request).cause
 
 

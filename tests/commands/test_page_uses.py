@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.command_line import run
-from tests.support.site import PAGE, Reply, Site, redirect, robots
+from tests.support.site import HANG, PAGE, Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +95,20 @@ def test_pages_that_cannot_be_read(site: Site, tmp_path: Path) -> None:
     assert moved == ("disallowed", why)
     assert reset[0] == "undecided"
     assert reset[1].startswith("the page cannot be read: ")
+
+
+def test_page_without_an_answer(site: Site, tmp_path: Path) -> None:
+    """The message about a page that timed out contains DOWNLOAD_TIMEOUT, and does not advise a copy
+    of robots.txt.
+    """
+    site.replies["/hangs"] = HANG
+    page = site.url("/hangs")
+    options = ("-s", "DOWNLOAD_TIMEOUT=0.2", "-s", "RETRY_ENABLED=0")
+    done = run("page", page, *options, folder=tmp_path)
+    assert done.err == f"scrapy robots page: {page} cannot be read: no answer in 0.2 s\n"
+    done = run("check", page, "--page", *options, folder=tmp_path)
+    why = "the page cannot be read: no answer in 0.2 s; check whether the page opens in a browser"
+    assert done.err == f"scrapy robots check: {page} is undecided: {why}\n"
 
 
 def test_a_redirect_to_a_page_that_refuses(site: Site, tmp_path: Path) -> None:
