@@ -492,7 +492,6 @@ def _file_record(found: FoundRobots, agent: NamedAgent, settings: Settings) -> d
         **_access_record(found),
         "fresh_for": round(fresh_for, 1) if math.isfinite(fresh_for) else None,
         "size": None if policy.robots is None else file.content.size,
-        "truncated": file.content.truncated,
         **_group_record(explanation),
         "delay": delay,
         "interval": interval,
@@ -558,7 +557,7 @@ SHOW = Topic(
 
 
 def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console) -> None:
-    """Warn about files that look like web pages or binary data."""
+    """Warn about files that look like web pages or binary data, or are too long."""
     files = {one.source: one.file for one in found if isinstance(one, FoundRobots)}
     for source, file in files.items():
         kind = "an HTML page" if file.is_page else "a binary file"
@@ -566,6 +565,11 @@ def _warn_of_odd_files(found: Iterable[FoundRobots | Unknown], console: Console)
             console.complain(
                 f"{source} looks like {kind}, not a robots.txt;"
                 " run `scrapy robots lint` on it for details"
+            )
+        if file.content.truncated:
+            size = file.content.size
+            console.complain(
+                f"{source} is longer than ROBOTS_MAX_SIZE, so only its first {size} bytes are read"
             )
 
 
@@ -580,6 +584,7 @@ def _access_record(found: FoundRobots) -> dict[str, Any]:
         "dry_run": found.dry_run,
         "status": policy.status,
         "cause": policy.cause,
+        "truncated": found.file.content.truncated,
         "stale": policy.stale,
         "override": policy.override,
         "exempt": policy.exempt,

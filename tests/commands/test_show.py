@@ -104,10 +104,12 @@ def test_delay(tmp_path: Path, setting: str) -> None:
 
 
 def test_size_of_a_long_file(tmp_path: Path) -> None:
-    """The size of a file beyond the limit is the limit."""
+    """The size of a file beyond the limit is the limit, and the JSON of `check` says so, too."""
     with Site({"/robots.txt": Reply(200, b"#" * 660_000)}) as site:
         text = run("show", site.url("/"), folder=tmp_path)
         made = run("show", site.url("/"), "--json", folder=tmp_path)
+        checked = run("check", site.url("/"), "--json", folder=tmp_path)
+    assert checked.records[0]["robots_txt"]["truncated"]
     assert "  size       512,000 bytes (the file is longer, but the rest is ignored)" in text.lines
     found = made.records[0]
     assert (found["size"], found["truncated"]) == (512_000, True)

@@ -26,14 +26,16 @@ def long(size: int) -> str:
 
 @pytest.mark.parametrize("source", ["-", "/dev/fd/{}"])
 @pytest.mark.parametrize(
-    ("line", "says", "code"),
+    ("line", "says", "code", "warns"),
     [
-        (f"check {SITE}/x.pdf --agent foobot --robots", f"disallowed   {SITE}/x.pdf", 1),
-        ("lint", "1 finding", 3),
+        (f"check {SITE}/x.pdf --agent foobot --robots", f"disallowed   {SITE}/x.pdf", 1, True),
+        ("lint", "1 finding", 3, False),
     ],
 )
-def test_endless_file(line: str, says: str, code: int, source: str, tmp_path: Path) -> None:
-    """Endless files and endless standard input are read up to the size limit."""
+def test_endless_file(
+    line: str, says: str, code: int, warns: bool, source: str, tmp_path: Path
+) -> None:
+    """Endless files and endless standard input are read up to the size limit. `check` warns."""
     arguments = f"{line} {source}".split()
     ours, its = os.pipe()
     # The pipe is open until the command has ended.
@@ -42,7 +44,8 @@ def test_endless_file(line: str, says: str, code: int, source: str, tmp_path: Pa
         writer.start()
         done = run(*(word.format(ours) for word in arguments), folder=tmp_path, stdin=ours)
         writer.join()
-    assert (done.code, done.err) == (code, "")
+    cut = "is longer than ROBOTS_MAX_SIZE, so only its first 512000 bytes are read\n"
+    assert (done.code, bool(done.err), done.err.endswith(cut)) == (code, warns, warns)
     assert says in done.out
 
 
