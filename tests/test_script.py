@@ -102,13 +102,20 @@ def test_short_files(text: str) -> None:
     assert RobotsTxt.parse(text).decide(URL, "mybot")
 
 
-@pytest.mark.parametrize("body", [None, ["User-agent: *"], 5, Path("robots.txt")])
+@pytest.mark.parametrize("body", [["User-agent: *"], 5, Path("robots.txt")])
 def test_files_of_other_types(body: Any) -> None:
     """A file that is neither bytes nor text raises TypeError."""
     with pytest.raises(TypeError, match="must be bytes or str"):
         RobotsTxt.parse(body)
     with pytest.raises(TypeError, match="must be bytes or str"):
         robots_from_response(200, body)
+
+
+def test_response_without_a_body() -> None:
+    """A successful response needs a body, which may be empty."""
+    with pytest.raises(TypeError, match='status 206 needs the body; pass b"" if it is'):
+        robots_from_response(206)
+    assert robots_from_response(200, b"").decide(URL, "mybot")
 
 
 def test_crawl_delay_of_a_url() -> None:

@@ -31,7 +31,7 @@ class _WithoutFile(RobotsTxt):
 
 
 def robots_from_response(
-    status: int | None, body: bytes | str = b"", *, max_size: int = RobotsTxt.MAX_SIZE
+    status: int | None, body: bytes | str | None = None, *, max_size: int = RobotsTxt.MAX_SIZE
 ) -> RobotsTxt:
     """Return the robots.txt that applies after a response.
 
@@ -41,12 +41,14 @@ def robots_from_response(
 
     :param status: the status of the last response, after up to five redirects, or `None` if there
         was no response.
-    :param body: the body without any content coding. Any text is accepted, because a site may even
-        send a URL as its file.
+    :param body: the body without any content coding, which a 2xx status requires. Any text is
+        accepted, because a site may even send a URL as its file.
     :param max_size: see `RobotsTxt.parse`.
-    :raises TypeError: if `body` is neither bytes nor a str.
+    :raises TypeError: if `body` is neither bytes nor a str after 2xx.
     """
     if status is not None and 200 <= status <= 299:
+        if body is None:
+            raise TypeError(f'status {status} needs the body; pass b"" if it is empty')
         data = body.encode(errors="surrogatepass") if isinstance(body, str) else body
         return RobotsTxt.parse(data, max_size=max_size)
     is_unavailable = status is not None and 300 <= status <= 499 and status not in _UNKNOWN
