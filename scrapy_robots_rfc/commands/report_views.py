@@ -85,6 +85,7 @@ def summed(source: str, console: common.Console, sums: Sums) -> Sums:
     chosen = name if sums.only is None else f"run {sums.only} of {name}"
     problems = {
         f"{name} {_NOT_A_REPORT}": sums.broken > sums.records,
+        f"{name} contains no records; expected a file written by ROBOTS_REPORT": not sums.records,
         f"{name} only has {runs}, so there is no run {sums.only}": (
             sums.only is not None and not sums.included
         ),

@@ -67,7 +67,7 @@ DROPPED, DRY, END = record(), record(dry_run=True), ended(3)
 @pytest.mark.parametrize(
     ("records", "title"),
     [
-        ([], "No requests were dropped"),
+        ([END], "No requests were dropped"),
         ([DROPPED], "1 request dropped"),
         ([DRY, DRY], "Dry run: 2 requests would be dropped"),
         ([DRY, DRY, DROPPED], "3 requests disallowed: 1 dropped, 2 in a dry run"),

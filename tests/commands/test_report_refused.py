@@ -62,6 +62,15 @@ def test_other_files_are_refused(kind: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
+@pytest.mark.parametrize("name", ["empty", "-"])
+def test_empty_input(name: str, tmp_path: Path) -> None:
+    """A report without records, such as the output of a failed command, is refused."""
+    (tmp_path / "empty").touch()
+    done = run("report", name, folder=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(" contains no records; expected a file written by ROBOTS_REPORT\n")
+
+
 # The file that `--html` writes.
 
 
