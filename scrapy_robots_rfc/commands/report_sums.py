@@ -126,7 +126,8 @@ class Run:
     """A single crawl. Several crawls may append to the same file.
 
     :param allowed: the number of allowed requests, or `None` if it is not known.
-    :param disallowed: the number of requests that robots.txt disallowed, as counted by the crawl.
+    :param disallowed: the number of requests that robots.txt disallowed, as counted by the crawl,
+        or `None` if that was not recorded.
     :param end: how the crawl ended, or `None` if that was not recorded.
     """
 
@@ -138,7 +139,7 @@ class Run:
     requests: int = 0
     dry_run: int = 0
     allowed: int | None = None
-    disallowed: int = 0
+    disallowed: int | None = None
     end: str | None = None
 
     @property
@@ -207,7 +208,7 @@ class Sums:
     def lost(self) -> int:
         """The number of requests that robots.txt disallowed and that have no record."""
         recorded = self.total.requests - self.reasons[Reason.PAGE.value]
-        return max(0, sum(run.disallowed for run in self.included) - recorded)
+        return max(0, sum(run.disallowed or 0 for run in self.included) - recorded)
 
     def read(self, file: BinaryIO) -> None:
         """Read a file and add its records."""
@@ -246,7 +247,7 @@ class Sums:
                 self._add_other(fields, group, run, requests)
         if reason == RUN:
             run.end = _text(fields, "why")
-            run.disallowed = whole_number(fields.get("disallowed_requests")) or 0
+            run.disallowed = whole_number(fields.get("disallowed_requests"))
             run.allowed = run.allowed or whole_number(fields.get("allowed_requests"))
         elif fields.get("allowed") is True:
             run.allowed = (run.allowed or 0) + requests

@@ -163,6 +163,7 @@ def test_a_second_run_is_shown_as_such(printed: Printed, sums: Sums) -> None:
     assert (second["run"], second["requests"], second["exempt"]) == (2, 2, [])
     assert second["first"] == "2026-11-22T08:00:00.000Z"
     assert [run["requests"] for run in second["runs"]] == [1, 2]
+    assert (second["runs"][1]["allowed"], second["runs"][1]["disallowed"]) == (None, None)
     assert "  run        only run 2 of 2" in printed(records, "--run", "2")
 
 
