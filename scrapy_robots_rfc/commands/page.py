@@ -31,15 +31,16 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
         common.origin_of(opts.page, our_settings.schemes)
         url = common.as_url(opts.page)
         response = common.crawl(settings, lambda inquirer: inquirer.page(url))
-        name = without_userinfo(response.url)
+        name, status = without_userinfo(response.url), response.status
     else:
         response = HtmlResponse("file:", body=common.read(opts.page, console, 4 * MAX_DOCUMENT))
-        name = common.source_name(opts.page)
+        name, status = common.source_name(opts.page), None
     for number, agent in enumerate(agents):
         rules = rules_of(response, agent.tokens)
         uses = response_preferences(response, agent.tokens)
         record = {
             "url": name,
+            "status": status,
             **agent.record,
             "nofollow": "nofollow" in rules.directives,
             "noindex": "noindex" in rules.directives,
@@ -89,7 +90,8 @@ def _rules(response: Response, tokens: Sequence[str]) -> Iterator[dict[str, Any]
 
 
 def _show(record: dict[str, Any], rules: PageRules, console: common.Console) -> None:
-    console.print(printable(record["url"]))
+    status = "" if record["status"] is None else f" (status {record['status']})"
+    console.print(printable(record["url"]) + status)
     show_agent(record, console)
     if not record["rules"]:
         console.fact("rules", "none")
@@ -100,7 +102,7 @@ def _show(record: dict[str, Any], rules: PageRules, console: common.Console) -> 
     for label, allowed in record["use"].items():
         source = shorten(record["use_sources"][label])
         console.fact("use", f"{label}: {common.USES[allowed]} ({source})")
-    if common.is_url(record["url"]):
+    if record["status"] is not None:
         console.fact("note", _ONLY_THE_PAGE)
     for rule in record["rules"]:
         mark = console.paint(">", common.STRONG, common.GOOD) if rule["applies"] else " "

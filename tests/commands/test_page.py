@@ -74,23 +74,23 @@ def test_rules_of_a_file(tmp_path: Path, source: str) -> None:
     text = "<meta name=One content=nofollow><meta name=two content=noarchive>"
     (tmp_path / "page.html").write_text(text)
     found = rules(source, "--agent", "one", "--agent", "two", folder=tmp_path, stdin=text)
-    assert [(each["agent"], list(each["directives"])) for each in found] == [
-        ("one", ["nofollow"]),
-        ("two", ["noarchive"]),
+    assert [(each["agent"], list(each["directives"]), each["status"]) for each in found] == [
+        ("one", ["nofollow"], None),
+        ("two", ["noarchive"], None),
     ]
 
 
 def test_text(tmp_path: Path) -> None:
-    """The text shows the rules that apply, with their sources and conflicts, then all rules,
-    escaped.
+    """The text shows the status and the rules that apply, with their sources and conflicts, then
+    all rules, escaped.
     """
-    with Site({"/": page("noindex, \x9b2J: all, mybot: noai")}) as site:
+    with Site({"/": page("noindex, \x9b2J: all, mybot: noai", status=404)}) as site:
         done = run("page", site.url("/"), "--agent", "mybot", "--agent", "other", folder=tmp_path)
     assert done.code == 0
     mine = done.out.partition("\n\n")[0].splitlines()
     where = "X-Robots-Tag: noindex, \\x9b2J: all, mybot: noai"
     assert mine[:3] == [
-        site.url("/"),
+        f"{site.url('/')} (status 404)",
         "  agent      mybot (from --agent)",
         "  applies    foo (meta robots: index, max-snippet: x, foo)",
     ]

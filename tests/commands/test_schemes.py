@@ -86,7 +86,7 @@ def test_files_and_pages_of_a_custom_scheme(tmp_path: Path) -> None:
         assert (done.code, done.err) == (1, "")
         assert done.lines[-1].endswith("/robots.txt: 2 findings (2 warnings)")
         done = run("page", url, *options, folder=tmp_path)
-        assert (done.code, done.err, done.lines[0]) == (0, "", url)
+        assert (done.code, done.err, done.lines[0]) == (0, "", f"{url} (status 20)")
     finally:
         capsule.stop()
 
