@@ -33,6 +33,7 @@ from scrapy_robots_rfc.commands.common import (
     as_url,
     crawl,
     found_about,
+    is_url,
     not_a_url,
     origin_of,
     parsed,
@@ -205,6 +206,7 @@ def _given_files(
     origins: Iterable[Origin], our_settings: Settings, console: Console, source: str
 ) -> dict[Origin, FoundRobots]:
     """Return the file from `--robots` for each origin."""
+    refuse({"--robots takes a file; without it, the site's file is fetched": is_url(source)})
     body = read(source, console, our_settings.max_size)
     schemes = {origin.scheme for origin in origins}
     given = {scheme: parsed(body, scheme, our_settings) for scheme in schemes}

@@ -52,8 +52,10 @@ T = TypeVar("T")
 NO_ANSWER = 2
 #: The command-line argument for standard input.
 STANDARD = "-"
-#: Advice for an argument that isn't a URL, and the help text for URL arguments.
+#: Advice for an argument that isn't a URL, or that is neither a file nor a URL, and the help text
+#: for URL arguments.
 URL_ADVICE = "write it as SCHEME://HOST/PATH"
+IF_URL = f"; if it is a URL, {URL_ADVICE}"
 URL_HELP = f"absolute: {', '.join(SCHEMES)}, or a scheme of ROBOTS_SCHEMES"
 #: SGR codes for the colours (ECMA-48, 8.3.117).
 GOOD, BAD, DOUBT, STRONG, FAINT = "32", "31", "33", "1", "2"
@@ -203,7 +205,7 @@ def source_name(source: str) -> str:
 
 
 @contextmanager
-def opened(source: str, console: Console) -> Iterator[BinaryIO]:
+def opened(source: str, console: Console, more_advice: str = "") -> Iterator[BinaryIO]:
     """Open a file or standard input, and convert any OSError to `Failed`."""
     is_stdin = source == STANDARD
     try:
@@ -212,14 +214,14 @@ def opened(source: str, console: Console) -> Iterator[BinaryIO]:
     except OSError as error:
         raise Failed(
             f"{source_name(source)} cannot be read: {error.strerror};"
-            " use another file, or - for standard input"
+            f" use another file, or - for standard input{more_advice}"
         ) from error
 
 
-def read(source: str, console: Console, max_size: float = math.inf) -> bytes:
+def read(source: str, console: Console, max_size: float = math.inf, more_advice: str = "") -> bytes:
     """Read up to `max_size + 1` bytes from a file or standard input."""
     data = bytearray()
-    with opened(source, console) as file:
+    with opened(source, console, more_advice) as file:
         # Read in chunks, because `read(size)` allocates the whole size, and the limit may be huge.
         while chunk := file.read(int(min(max_size + 1 - len(data), 65_536))):
             data += chunk

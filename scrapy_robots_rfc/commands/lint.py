@@ -12,6 +12,7 @@ from scrapy.settings import Settings
 from scrapy_robots_rfc.commands.common import (
     BAD,
     DOUBT,
+    IF_URL,
     NO_ANSWER,
     STRONG,
     Console,
@@ -103,11 +104,8 @@ def _read(
     :raises Failed: if the file is unreachable or cannot be read.
     """
     if not isinstance(source, Origin):
-        return (
-            source,
-            RobotsTxt.parse(read(source, console, max_size), max_size=max_size),
-            "",
-        )
+        body = read(source, console, max_size, IF_URL)
+        return source, RobotsTxt.parse(body, max_size=max_size), ""
     found = fetched[source]
     if found.policy.outcome is Outcome.UNAVAILABLE:
         return (

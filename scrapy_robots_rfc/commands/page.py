@@ -33,7 +33,8 @@ def _page(settings: ScrapySettings, console: common.Console, opts: Namespace) ->
         response = common.crawl(settings, lambda inquirer: inquirer.page(url))
         name, status = without_userinfo(response.url), response.status
     else:
-        response = HtmlResponse("file:", body=common.read(opts.page, console, 4 * MAX_DOCUMENT))
+        body = common.read(opts.page, console, 4 * MAX_DOCUMENT, common.IF_URL)
+        response = HtmlResponse("file:", body=body)
         name, status = common.source_name(opts.page), None
     for number, agent in enumerate(agents):
         rules = rules_of(response, agent.tokens)
