@@ -67,7 +67,11 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
             raise StoreError(f"{path} does not exist or is empty")
         made = open_store(address, Crawler(Spider, settings), option)
         if made is None:
-            raise Failed("no store is configured; use --store ADDRESS, or set ROBOTS_CACHE")
+            is_given = opts.store is not None
+            problem = (
+                f"--store {address!r} keeps no files" if is_given else "no store is configured"
+            )
+            raise Failed(f"{problem}; use --store ADDRESS, or set ROBOTS_CACHE")
         store, name = made
         with closing(store):
             return _ACTIONS[opts.action](store, name, keys, console, opts.json)
@@ -75,11 +79,12 @@ def _cache(settings: Settings, console: Console, opts: Namespace) -> int:
 
 def _ls(store: Store, name: str, _: object, console: Console, as_json: bool) -> int:
     """Print a line for each origin."""
+    keys = _call(lambda: sorted(store.keys()))
     if not as_json:
         head = ("result", "last fetch", "fetched", "fresh until", "bytes", "origin")
         console.print(console.paint(_ROW.format(*head), STRONG))
     count = 0
-    for key in _call(lambda: sorted(store.keys())):
+    for key in keys:
         copy = _copy(store, key)
         if copy is None:  # another process has just deleted it
             continue
@@ -156,7 +161,12 @@ TOPIC = Topic(
     "Inspect the store of robots.txt files: ls lists origins, show prints one, purge deletes.",
     {
         "action": {"metavar": "ACTION", "choices": tuple(_ACTIONS), "help": ", ".join(_ACTIONS)},
-        "urls": {"metavar": "URL", "nargs": "*", "help": f"of any page, {URL_HELP}"},
+        "urls": {
+            "metavar": "URL",
+            "nargs": "*",
+            "default": [],  # without it, argparse says that a URL is required
+            "help": f"of any page, {URL_HELP}",
+        },
         "--all": {"action": "store_true", "help": "with purge: delete all copies"},
         "--store": {
             "metavar": "ADDRESS",

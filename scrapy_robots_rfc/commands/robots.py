@@ -32,6 +32,10 @@ class Command(ScrapyCommand):
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Apply the settings from the command line."""
+        # After `cache ACTION --option`, or between options, argparse does not recognize URLs.
+        if hasattr(opts, "urls"):
+            opts.urls = [*opts.urls, *(each for each in args if not each.startswith("-"))]
+            args = [each for each in args if each.startswith("-")]
         opts.refuse(args)
         opts.set = [*opts.set, *(opts.also_set or ())]
         super().process_options(args, opts)

@@ -78,9 +78,10 @@ def test_ls_as_json(store: Store, cache: Command) -> None:
     ]
 
 
-def test_show(store: Store, cache: Command) -> None:
-    """`show` prints the copy for a page, and the file."""
+def test_show(store: Store, cache: Command, address: str) -> None:
+    """`show` prints the copy for a page, and the file. The URL may come after the options."""
     fill(store, a=OPEN)
+    assert run("cache", "show", "--store", address, "http://a.example/").code == 0
     done = cache("show", "http://user:pw@A.example:80/some/page?x")
     assert done.code == 0
     facts = ["origin            http://a.example", 'etag              "v1"', "size              27"]

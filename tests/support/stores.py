@@ -154,10 +154,10 @@ class NamedStore(MemoryStore):
 
 
 class Broken(MemoryStore):
-    """A store that has a key, and fails to return its value."""
+    """A store that fails to return its keys and values."""
 
-    def keys(self) -> Iterator[str]:
-        return iter(["http://a.example"])
+    def keys(self) -> NoReturn:
+        self.get("")
 
     def get(self, key: str) -> NoReturn:
         raise OSError("no route to redis://me:secret@host\nat all")
