@@ -104,13 +104,15 @@ def _products_in_text(text: str) -> Iterator[_Product]:
     """Yield the products in the text outside comments.
 
     Like the value of a user-agent line, a name of several words, such as `Foo Reader`, is
-    represented by its first word. Only the first word of the text may be an unusual name.
+    represented by its first word. Only the word that the text starts with may be an unusual name.
+    After a comment, the text starts with a space, so there is none.
     """
     is_in_name = False
     for word in _words_of(text):
         product = _parse_product(word, is_own_name=text.startswith(word))
         if product is None:
-            # `for` does not end the name in `FooBot for Bar`, but `Safari/537.36` would.
+            # A plain word that browsers send, such as `for`, continues a name. Any other word ends
+            # it, also one with a version, such as `Safari/537.36`.
             is_in_name = is_in_name and _is_sent_by_browsers(word)
         else:
             if product.version or product.is_crawler or not is_in_name:

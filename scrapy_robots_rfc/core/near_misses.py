@@ -51,10 +51,13 @@ def near_misses(
 
 
 def _problem(line: Line, host: str, target: str, kind: LineKind) -> str | None:
-    """Return why a line does not match a URL that it was probably meant for, if it was."""
-    record = meant_record(line)
-    if record is not None:
-        key, value = record
+    """Return why a line doesn't match a URL, or `None` if it probably wasn't meant for that URL.
+
+    :param kind: the kind of rule to look for.
+    """
+    meant = meant_record(line)
+    if meant is not None:  # the line's own key is unknown
+        key, value = meant
         is_meant = KEYS.get(key.lower()) is kind and _matches(suggest_path(value), target)
         return "the key is unknown" if is_meant else None
     if line.kind is not kind or line.kind not in RULES:

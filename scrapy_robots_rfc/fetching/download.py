@@ -298,8 +298,8 @@ class Downloader:
         if not exchange.received and not exchange.codings and data.startswith(GZIP_MAGIC):
             exchange.codings = (b"gzip",)  # the server omitted the header
         exchange.received += len(data)
-        # How long a coded body gets is only known after decoding it. That fails if the coded body
-        # exceeds its own limit, so receive one byte more.
+        # The decoded length of a coded body isn't known yet, so its limit is larger. With one byte
+        # more, the decoder can tell that the body was too long.
         enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
         exchange.has_enough = exchange.received >= enough
         return exchange.has_enough

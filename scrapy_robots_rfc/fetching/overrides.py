@@ -29,7 +29,7 @@ _MAX_NAMED = 10
 
 
 class Overrides:
-    """A crawl's exceptions, as a `Source`. The local files are read by the constructor.
+    """A crawl's exceptions, as a `PolicySource`. The local files are read by the constructor.
 
     :param parse: parses a file, and may raise an exception.
     :param agent: returns the crawl's own agent.

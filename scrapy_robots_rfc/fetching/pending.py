@@ -274,7 +274,7 @@ class PendingFetches:
         finally:
             self._exchanging.discard(fetch)
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
-            _raise_if_ended(fetch)
+            _raise_if_ended(fetch)  # `tick` or `cancel_all` has ended it, so drop this result
 
     def _start_clock(self, fetch: PendingFetch) -> None:
         """Start the timeout for an exchange, which `tick` may interrupt from now on."""
@@ -308,10 +308,11 @@ class PendingFetches:
                 elif in_line and not fetch.was_cut and seconds >= CUT_AFTER:
                     in_line -= 1
                     fetch.interrupt(CUT_SHORT)
-            elif is_late or fetch.interruption is not CUT_SHORT:
+            elif fetch.interruption is CUT_SHORT and not is_late:
+                pass  # it may clean up until the full timeout has passed
+            else:
                 # It was interrupted in an earlier call, but a middleware ignores the cancellation.
-                # So don't wait for its task any longer. An attempt that was cut short may take a
-                # while to clean up.
+                # So don't wait for its task any longer.
                 self._exchanging.discard(fetch)
                 self._end(fetch, self._on_error(fetch, fetch.interruption))
 

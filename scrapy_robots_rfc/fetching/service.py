@@ -38,7 +38,7 @@ from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes, with_route
-from scrapy_robots_rfc.fetching.sources import OfflineReplay, Source
+from scrapy_robots_rfc.fetching.sources import OfflineReplay, PolicySource
 from scrapy_robots_rfc.optional import OVERRIDES
 from scrapy_robots_rfc.policy.access import (
     OTHER_HOST,
@@ -99,17 +99,17 @@ class RobotsService:
         self._runtime = Runtime()
         self._files = FileReader(crawler, settings, crawl.default_agent)
         # Read local files before opening a store, which would stay open if one can't be read.
-        self._sources: list[Source] = []
+        self._policy_sources: list[PolicySource] = []
         if settings.exempt or settings.overrides:
             overrides = load_object(OVERRIDES)
-            self._sources.append(
+            self._policy_sources.append(
                 overrides(crawler, settings, self._files.parse, crawl.default_agent)
             )
         #: `None` unless this is an offline replay.
         self.offline: OfflineReplay | None = None
         if crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
             self.offline = OfflineReplay(crawler, crawl.default_agent)
-            self._sources.append(self.offline)
+            self._policy_sources.append(self.offline)
         #: The store's client, or `None` if files are only kept in memory.
         self.store: CacheClient | None = self._open_store()
         #: The fetches in progress.
@@ -187,7 +187,7 @@ class RobotsService:
 
         :param route: the route of the request to judge, because that route may have failed.
         """
-        if self._sources:  # most crawls have none
+        if self._policy_sources:  # most crawls have none
             policy = self.policy_without_fetch(origin)
             if policy is not None:
                 return policy
@@ -225,7 +225,7 @@ class RobotsService:
 
         The user has set it, as in ROBOTS_EXEMPT, or this is an offline replay.
         """
-        for source in self._sources:
+        for source in self._policy_sources:
             policy = source.robots(origin)
             if policy is not None:
                 return policy
@@ -483,9 +483,9 @@ class RobotsService:
             return policy, access, delays
         self.memory.put(fetch.origin, policy, entry)
         if not fetch.can_use(entry):
-            # The request that failed didn't use the fetch's route, for example after a redirect to
-            # another host. Requests with this route ignore such an entry, so store a failure of
-            # their own route. Otherwise, they would start the same fetch again and again.
+            # The entry is a failure without a route, for example after a redirect to another host.
+            # Requests with the fetch's route ignore such an entry, and would start the same fetch
+            # again and again. So also store it as a failure of that route.
             self._failed_routes[fetch.origin, fetch.route] = policy
         if self.store is not None:
             may_store = fetched.freshness.stored

@@ -1,7 +1,4 @@
-"""Sources for a robots.txt other than its site, and offline replays, which need no robots.txt.
-
-The other source is `overrides.py`.
-"""
+"""Policies that need no fetch: those of an offline replay, and of the user (`overrides.py`)."""
 
 import contextlib
 import logging
@@ -23,7 +20,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 _ALLOWED = Validity(Outcome.UNAVAILABLE, math.inf)
 
 
-class Source(Protocol):
+class PolicySource(Protocol):
     """A source that doesn't need a request, such as the user's exceptions."""
 
     def robots(self, origin: Origin) -> OriginPolicy | None:

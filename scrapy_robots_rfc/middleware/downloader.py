@@ -195,14 +195,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def _judge(self, request: Request, policy: OriginPolicy) -> _Result:
         """Judge a request. If it is allowed, let it through when its site's turn comes."""
         agent = self.user_agents.of(request)
-        decision, reason = policy.verdict(request.url, agent, self._settings)
-        may_be_sent = reason is None or self._settings.dry_run
+        decision, why = policy.verdict(request.url, agent, self._settings)
+        may_be_sent = why is None or self._settings.dry_run
         if may_be_sent and not self.throttle.admit(request, policy, agent):
             return self._wait_for_turn(request, policy)
         # The policy was only for this time. If the same object is sent again, it bypasses the
         # scheduler, and may need another file.
         self.gate.permits.pop(request, None)
-        self.enforcement.conclude(request, policy, decision, reason)
+        self.enforcement.conclude(request, policy, decision, why)
         return None
 
     # Waiting, for requests that didn't wait in the scheduler.

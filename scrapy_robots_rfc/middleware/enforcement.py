@@ -56,11 +56,11 @@ class Enforcement:
             self._errors[str(policy.origin)] = access.error
 
     def conclude(
-        self, request: Request, policy: OriginPolicy, decision: Decision, reason: str | None
+        self, request: Request, policy: OriginPolicy, decision: Decision, why: str | None
     ) -> None:
         """Count a decision, and drop the request if it is disallowed.
 
-        :param reason: why the request is disallowed, or `None` if it is allowed.
+        :param why: the reason if the request is disallowed, or `None` if it is allowed.
         :raises RobotsDisallowed: the request is disallowed.
         """
         if policy.exempt is not None:  # its pages are always allowed
@@ -72,9 +72,9 @@ class Enforcement:
         if policy.override is not None:
             self._count(stats.OVERRIDDEN)
         # Many URLs share one `Decision`, so its origin is only added if the decision is reported.
-        if reason is not None:
+        if why is not None:
             decision = decision._replace(origin=str(policy.origin))
-            self.drop(request, decision, Refusal(reason), policy)
+            self.drop(request, decision, Refusal(why), policy)
             return
         self._count(stats.ALLOWED)
         if self._sends_allowed:

@@ -68,9 +68,9 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param parked: the parts that are parked until the origin is woken.
-    :param known: a permit that was found outside `Gate.permit`, after a fetch or in the line, until
-        a request is handed out. The next request may be handed out with it. Otherwise, if the file
-        is always evicted or stale before the turn comes, we would fetch it forever.
+    :param known: a permit that was found before the queue asked for it, after a fetch or in the
+        line, until a request is handed out. The next request may be handed out with it. Otherwise,
+        if the file is always evicted or stale before the turn comes, we would fetch it forever.
     """
 
     origin: Origin | None
@@ -167,13 +167,13 @@ class Gate:
             return Permit(policy)
         has_room = pending.has_room()
         known = queued_origin.known
-        # Without room, a request that needs a fetch gets in line, so don't peek at it. But if there
-        # is a failure without a proxy, or just after a fetch, it usually needs none.
-        if has_room or policy is not None or known is not None:
+        # `policy` is a failure without a route, and `known` was kept for one request.
+        may_need_no_fetch = policy is not None or known is not None
+        if has_room or may_need_no_fetch:  # otherwise, it isn't necessary to peek
             request = peek()
-            # A fetch without the request's proxy would reveal the crawler's own address. So let the
-            # queue skip a request that can't be read, and let one that can't be peeked at wait in
-            # the middleware.
+            # A fetch without the request's proxy would reveal the crawler's own address, so start
+            # none. If the queue can't read the request either, it skips it. If it only can't peek
+            # at it, the request waits in the middleware.
             if request is None:
                 return Permit()
             if known is not None and self.covers(known, request, origin):
@@ -210,6 +210,7 @@ class Gate:
         part: Part = next(iter(queued_origin.parts.values()))
         permit = self.permit(queued_origin, part.peek)
         if permit is not None:
+            # When the queue asks, there may be no room, and the origin would get in line again.
             queued_origin.known = permit
             self.wake(origin)
 
@@ -267,8 +268,8 @@ class Gate:
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:
-        """Prepare a request that was handed out for its return to the scheduler."""
-        # First count those in the queue. Once this request is back, it would be counted twice.
+        """Count and prepare a request that returns to the scheduler as the spider closes."""
+        # Count the requests in the queue before this one is among them again.
         self.count_waiting()
         self._count(stats.UNDECIDED)
         skip_filter(request)

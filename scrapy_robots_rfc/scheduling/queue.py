@@ -270,10 +270,11 @@ class OriginPriorityQueue:
     def _store_from_memory(self) -> None:
         """Store requests that are in the scheduler's memory queue. Count the lost ones.
 
-        The scheduler keeps requests there if `push` fails, because the disk was full, or because
-        they can't be pickled. The latter are lost.
+        The scheduler keeps requests there if `push` fails, because the disk was full or they can't
+        be pickled. Those that still can't be stored are lost.
         """
         lost = 0
+        # The scheduler's queues share the gate, so any other owner of parts is its memory queue.
         owners = {
             part.owner
             for queued_origin in self._gate.origins.values()

@@ -100,8 +100,8 @@ class SharedTurns(Turns):
         if until <= max(self._interval_ends, self._runtime.clock()):  # they wait long enough
             return
         self._interval_ends = until
-        if not self._has_turn:
-            self._call(self._end)  # otherwise the end of the turn stores `_interval_ends`
+        if not self._has_turn:  # otherwise, the end of the turn stores `_interval_ends`
+            self._call(self._end)  # without a turn, this only stores it
 
     def close(self) -> None:
         """Release the turn, because this crawl won't send any more requests."""
@@ -151,13 +151,13 @@ class SharedTurns(Turns):
         seconds_to_wait = await self._store.take_turn(self._origin, self._turn_timeout)
         if seconds_to_wait:  # another worker has the turn, even if we tried to extend ours
             self._turn_ends = self._runtime.clock() + seconds_to_wait
-            self._timer = None  # no need to cancel it, because it fired before this call
+            self._timer = None  # so `_has_turn` is false. The timer fired before this call
         else:  # this worker has the turn, or the store is failing
             self._turn_ends = asked_at + self._turn_timeout
             self._timer = self._runtime.call_later(EXTEND_EVERY, self._extend_turn)
         if self._is_waiting:
             self._is_waiting = False
-            # Not now, because this call is still in `_calls`, so `wait` would return `None` again.
+            # Later, because `wait` returns `None` as long as this call is in `_calls`.
             self._runtime.call_later(0, self._on_turn)
 
     async def _end(self) -> None:
