@@ -162,26 +162,24 @@ class RuleIndex:
         searched: str | set[str] = target
         if self._sizes:  # there are many special rules
             literals = searched = self._literals_in(target)
-        best_rank = None  # computed when needed, because most targets contain no literal
-        compared = 0
-        for literal in literals:
-            if literal not in searched:
-                continue
-            if best_rank is None:
-                best_rank = self._rank(best)
-            for rank, needle, pattern in self._rules_of(literal):
-                if rank < best_rank:
-                    break  # the remaining rules rank even lower
-                if needle not in searched:
-                    continue
-                compared += 1
-                if compared <= _MAX_COMPARED:
-                    is_match = self._matches(pattern, target)
-                else:
-                    is_match = self.signed_lines[pattern] < 0  # Disallow
-                if is_match:
-                    best, best_rank = pattern, rank
-                    break  # the remaining rules rank lower than this one
+        found = [literal for literal in literals if literal in searched]
+        if not found:  # as for most targets
+            return best
+        best_rank = self._rank(best)
+        candidates = [
+            (rank, pattern)
+            for literal in found
+            for rank, needle, pattern in self._rules_of(literal)
+            if rank > best_rank and needle in searched
+        ]
+        candidates.sort(reverse=True)  # most specific first
+        for number, (_, pattern) in enumerate(candidates):
+            if number < _MAX_COMPARED:
+                is_match = self._matches(pattern, target)
+            else:
+                is_match = self.signed_lines[pattern] < 0  # Disallow
+            if is_match:
+                return pattern
         return best
 
     def _matches(self, pattern: str, target: str) -> bool:
