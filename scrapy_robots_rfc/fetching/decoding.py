@@ -102,7 +102,7 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
         except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise DecodingError(str(error)) from None
         # `is_whole` is also false if `max_size` was reached. Then there is enough output, or the
-        # next stage sets `too_long`, which comes first.
+        # next stage sets `too_long`, which is reported instead.
         if not is_whole and not cut_short:
             cut_short = f"the {name.decode()} data ends early"
     problem = too_long or cut_short

@@ -64,8 +64,8 @@ class _Exchange:
     :param codings: the response's Content-Encoding header values.
     :param received: number of body bytes received so far.
     :param has_enough: True if we stopped the transfer because the rest isn't needed.
-    :param is_unanswered: True if the request has reached its downloader slot, and no response has
-        come from there, even if the download has failed.
+    :param is_unanswered: True from when the request reaches its downloader slot until a response
+        comes from there. A failed download leaves it True.
     """
 
     fetch: PendingFetch

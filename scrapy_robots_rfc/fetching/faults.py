@@ -1,7 +1,7 @@
 """Classify download exceptions by whose fault they are, and describe the cause.
 
 Exceptions are recognised by package and class name, because most of these packages are optional.
-Everything that isn't in the tables is a failure of the crawl itself, which isn't cached.
+Most of those that aren't in the tables are failures of the crawl itself, which aren't cached.
 """
 
 import errno
@@ -17,8 +17,7 @@ from scrapy_robots_rfc.core.text import message_of, shorten
 from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError, DecodingError
 from scrapy_robots_rfc.policy.access import Local, Unreachable
 
-#: Exceptions caused by the network or a server, by package, including subclasses. All others are
-#: failures of the crawl itself, which aren't held against the site.
+#: Exceptions caused by the network or a server, by package, including subclasses.
 _NETWORK = {
     "scrapy": (
         "CannotResolveHostError DownloadCancelledError DownloadConnectionRefusedError"
@@ -158,7 +157,7 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
             access = _network_failure(chain)
             is_late = isinstance(error, LATE)
             return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
-        # An exception with advice is always the crawl's fault.
+        # An exception with advice that isn't a network failure is the crawl's fault.
         if advice is None and _is_raised_while_reading(error):
             return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
     return Local(_with_class(error), advice or _FIX, error)
@@ -249,8 +248,8 @@ def _tls_failure(error: BaseException) -> str | None:
 
 def _is_network(error: BaseException) -> bool:
     """Return whether an exception, or one that it was raised from, was caused by the network."""
-    # If the account, the service or the browser fails, these two packages raise the same exception
-    # classes as for a failure of the site.
+    # zyte_api and playwright raise the same exception classes for a failure of the account, the
+    # service or the browser as for one of the site.
     package = _package(type(error))
     status = getattr(error, "status", None)
     if package == "zyte_api" and not (status is None or status in _SITE_FAILED):

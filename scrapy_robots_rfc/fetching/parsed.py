@@ -234,14 +234,14 @@ class OriginPolicy:
         if decision.allowed:
             # The handler or server may use another URL instead, for example by resolving `..`. Then
             # both must be allowed. Nearly all http URLs have only one reading, so do a quick check
-            # for dot segments and for ftp URLs ("ftp:" sorts before "g", and "http:" after it).
-            may_have_two = "/." in url or "%2" in url or url < "g"
+            # for dot segments (`/.`, `/%2e`), and for ftp URLs ("ftp:" sorts before "g").
+            may_have_two = "/." in url or "/%2" in url or url < "g"
             other = other_reading(url) if may_have_two else None
             if other is not None:
                 decision = self.file.decide(other, agent)
         if self.override is not None:
             return decision._replace(override=self.override)
-        if self.validity.unreachable_since is not None:  # the file is an older copy
+        if self.stale:
             return decision._replace(stale=True)
         return decision
 

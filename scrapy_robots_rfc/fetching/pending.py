@@ -6,7 +6,7 @@ that is waiting for a fetch continues when it ends, for whatever reason. The ste
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,11 +18,12 @@ from scrapy_robots_rfc._runtime import CANCELLED, Cancellable, Runtime, Waiter, 
 from scrapy_robots_rfc.cache.entry import CacheEntry
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.routes import Route
 from scrapy_robots_rfc.policy.access import Outcome, Validity
 from scrapy_robots_rfc.policy.origins import Origin
 
-#: Runs a fetch and returns its policy, or `None` if the crawl ends first.
-Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy | None]]
+#: Runs a fetch and returns its policy.
+Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy]]
 
 T = TypeVar("T")
 
@@ -55,7 +56,6 @@ class PendingFetch:
     :param route: the route of its source (see `routes.py`), which may contain credentials.
     :param source: the request that it was started for, or `None`.
     :param since: when it started.
-    :param has_ended: whether it has ended.
     :param policy: the result, or `None` if the crawl ended first.
     :param attempts: number of failed attempts so far that are followed by a retry.
     :param copy: the newest copy of the file, fresh or not.
@@ -70,7 +70,7 @@ class PendingFetch:
     """
 
     origin: Origin
-    route: Hashable = None
+    route: Route = None
     source: Request | None = None
     since: float = 0.0
     has_ended: bool = False
@@ -156,7 +156,7 @@ class PendingFetches:
 
     # Starting and ending fetches.
 
-    def begin(self, origin: Origin, route: Hashable, source: Request | None = None) -> PendingFetch:
+    def begin(self, origin: Origin, route: Route, source: Request | None = None) -> PendingFetch:
         """Start a fetch, even if that exceeds the maximum.
 
         The scheduler checks `has_room` first. A spider that needs a file never waits for room.
@@ -187,7 +187,7 @@ class PendingFetches:
         fetch.has_ended = True
         fetch.policy = policy
         try:
-            self.on_end(fetch)  # may still count the requests that are waiting for this fetch
+            self.on_end(fetch)  # first, because it may count the requests that are waiting for it
         finally:
             del self.fetches[fetch.origin]
             for waiter in fetch.waiters:
@@ -268,7 +268,7 @@ class PendingFetches:
             return fetch.interruption
         except RobotsUndecided:  # the spider is closing, so it isn't the site's fault
             self.cancel_all()
-            raise
+            raise  # replaced below, because this fetch has ended now
         except Exception as error:  # noqa: BLE001 - errors are returned
             return error
         finally:
@@ -308,9 +308,7 @@ class PendingFetches:
                 elif in_line and not fetch.was_cut and seconds >= CUT_AFTER:
                     in_line -= 1
                     fetch.interrupt(CUT_SHORT)
-            elif fetch.interruption is CUT_SHORT and not is_late:
-                pass  # it may clean up until the full timeout has passed
-            else:
+            elif fetch.interruption is not CUT_SHORT or is_late:  # after a cut, it may clean up
                 # It was interrupted in an earlier call, but a middleware ignores the cancellation.
                 # So don't wait for its task any longer.
                 self._exchanging.discard(fetch)

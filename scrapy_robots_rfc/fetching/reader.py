@@ -82,7 +82,7 @@ class FileReader:
             return ParsedRobots(parser, None, has_crawl_delay=True, size=size, digest=digest)
         if gemini is not None:
             parser.robots = gemini
-        # A subclass of our parser may only override `crawl_delay`.
+        # A subclass of our parser may override `crawl_delay` alone.
         has_crawl_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay
         return ParsedRobots(parser, parser.robots, has_crawl_delay, size, digest)
 

@@ -59,7 +59,7 @@ class Routes:
 
     def default_route(self, request: Request) -> Route:
         """Return the route that a request uses if it doesn't specify one."""
-        return self.of(Request(request.url)) if self._has_environment_proxy else None
+        return self.of(Request(request.url))
 
 
 def has_account(request: Request) -> bool:
@@ -67,18 +67,18 @@ def has_account(request: Request) -> bool:
     return request.meta.get("ftp_user") is not None and urlparse_cached(request).scheme == "ftp"
 
 
-def proxy_of(request: Request | None) -> str | None:
+def proxy_of(request: Request) -> str | None:
     """Return the proxy that a request was sent through, without credentials, for log lines."""
-    proxy = None if request is None else request.meta.get("proxy")
+    proxy = request.meta.get("proxy")
     return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
 
 
-def with_route(access: Unreachable | Local, request: Request | None) -> Unreachable | Local:
+def with_route(access: Unreachable | Local, request: Request) -> Unreachable | Local:
     """Return a request's failure, marked as a route failure if the request has a route.
 
     The site can't be blamed if the request used a proxy or an FTP account. `Local` never blames it.
     """
-    if request is None or isinstance(access, Local):
+    if isinstance(access, Local):
         return access
     proxy = proxy_of(request)
     if proxy is not None:

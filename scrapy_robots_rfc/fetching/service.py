@@ -5,7 +5,6 @@
 `cache/entry.py` applies the result.
 """
 
-from collections.abc import Hashable
 from functools import partial
 from typing import Protocol
 
@@ -37,7 +36,7 @@ from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
-from scrapy_robots_rfc.fetching.routes import Routes, with_route
+from scrapy_robots_rfc.fetching.routes import Route, Routes, with_route
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, PolicySource
 from scrapy_robots_rfc.optional import OVERRIDES
 from scrapy_robots_rfc.policy.access import (
@@ -129,7 +128,7 @@ class RobotsService:
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
         # Policies after failures that only apply to one route of an origin.
-        self._failed_routes: LocalCache[tuple[Origin, Hashable], OriginPolicy] = LocalCache(
+        self._failed_routes: LocalCache[tuple[Origin, Route], OriginPolicy] = LocalCache(
             FAILED_ROUTES
         )
 
@@ -182,7 +181,7 @@ class RobotsService:
         policy = await self.robots(url)
         return sitemap_urls(policy.sitemaps, policy.origin.robots_url, self._settings.schemes)
 
-    def cached(self, origin: Origin, route: Hashable = None) -> OriginPolicy | None:
+    def cached(self, origin: Origin, route: Route = None) -> OriginPolicy | None:
         """Return an origin's policy if it is fresh, or `None` if robots.txt has to be fetched.
 
         :param route: the route of the request to judge, because that route may have failed.
@@ -201,7 +200,7 @@ class RobotsService:
         return policy
 
     def _policy_by_route(
-        self, origin: Origin, policy: OriginPolicy | None, route: Hashable
+        self, origin: Origin, policy: OriginPolicy | None, route: Route
     ) -> OriginPolicy | None:
         """Return an origin's policy, or the failure of a route if that is newer.
 
@@ -367,10 +366,9 @@ class RobotsService:
             # Until there is a new copy, other workers may request pages at the old copy's interval.
             # So use it for the robots.txt request, too.
             self._crawl.policy_changed(await self._files.read(origin, copy))
-        # A fresh copy that doesn't apply to this route must not keep the file from being requested.
-        # The store doesn't lock the file then, which isn't needed for a single route.
-        is_fresh_for_others = lookup.is_fresh
-        return None, lookup.may_fetch or is_fresh_for_others
+        # A copy that is fresh here doesn't apply to this route. So request the file, without the
+        # store's lock.
+        return None, lookup.may_fetch or lookup.is_fresh
 
     # Making an attempt.
 
@@ -381,7 +379,9 @@ class RobotsService:
         settings = self._settings
         unreachable_statuses = settings.unreachable_statuses
         if copy is not None and copy.body is not None:
-            unreachable_statuses |= {304}  # if it is unexpected, our copy stays in use
+            unreachable_statuses |= {
+                304
+            }  # an unexpected 304 is a failure, so our copy stays in use
         cookies = FetchCookies()
         step = FetchStep(
             fetch.origin.robots_url,
@@ -483,9 +483,9 @@ class RobotsService:
             return policy, access, delays
         self.memory.put(fetch.origin, policy, entry)
         if not fetch.can_use(entry):
-            # The entry is a failure without a route, for example after a redirect to another host.
-            # Requests with the fetch's route ignore such an entry, and would start the same fetch
-            # again and again. So also store it as a failure of that route.
+            # The entry is a failure without a route. For example, a redirect to another host has
+            # dropped the FTP account. Requests with the fetch's route ignore such an entry, and
+            # would start the same fetch again and again. So also store it for that route.
             self._failed_routes[fetch.origin, fetch.route] = policy
         if self.store is not None:
             may_store = fetched.freshness.stored
@@ -605,9 +605,9 @@ class RobotsService:
         send = self._crawler.signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
         is_successful = isinstance(access, Successful)
-        is_stale = access is not None and not is_successful  # then any file is an older copy
         try:
-            if parsed is not None and policy.file is not None and not is_stale:
+            is_older_copy = access is not None and not is_successful
+            if parsed is not None and policy.file is not None and not is_older_copy:
                 await send(parsed, robotparser=policy.file.parser, request=fetch.source)
             if access is None:  # nothing was fetched
                 return

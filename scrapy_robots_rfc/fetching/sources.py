@@ -73,4 +73,4 @@ class OfflineReplay:
                         reason = "HTTPCACHE_POLICY would confirm the copy by asking the site"
         if reason is None:
             return None
-        return f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {reason}"
+        return f"HTTPCACHE_IGNORE_MISSING is on, but this would be sent, because {reason}"

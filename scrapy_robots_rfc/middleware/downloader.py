@@ -15,6 +15,7 @@ from urllib.parse import SplitResult
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
@@ -28,7 +29,7 @@ from scrapy_robots_rfc.fetching.download import MARK
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
-from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable
+from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable_decision
 from scrapy_robots_rfc.middleware.startup import (
     Misspelt,
     has_third_party_component,
@@ -95,14 +96,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         )
         self.gate: Gate = Gate(crawler, self._origin_at, self.service, self.throttle, schemes)
         self.enforcement: Enforcement = Enforcement(crawler, self._settings, self.throttle)
-        self._periodic: tuple[Callable[[], object], ...] = (
-            self.throttle.tick,
-            self.service.pending.tick,
-        )
         self._failed_steps: set[Callable[[], object]] = set()
         if has_third_party_component(crawler.settings):
             # A third-party download handler, such as a browser, may follow redirects by itself. So
-            # also judge final URLs. This object replaces some of our methods with its own.
+            # also judge final URLs. It replaces `process_request`, and adds `process_response`.
             load_object(FINAL_URLS)(crawler, self._settings, self)
 
     @classmethod
@@ -119,6 +116,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             refuse_our_file(crawler)
         try:
             return cls(crawler)
+        except NotConfigured:  # the crawl starts without this object, and its queue needs the file
+            raise
         except Exception:
             close_requests(crawler)  # the crawl will not start
             raise
@@ -158,7 +157,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             if problem is not None:
                 self._drop_unreachable(request, origin, problem)
                 return None
-        if origin is None or is_robots_txt:  # without an origin, it can only be a robots.txt here
+        if origin is None or is_robots_txt:
             self._count(stats.ALLOWED)
             return None
         policy = self.gate.policy_for(request, origin)
@@ -169,7 +168,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
         """Drop a request because its robots.txt can't be fetched."""
         refusal = Refusal(f"{UNREACHABLE}{cause}")
-        self.enforcement.drop(request, unreachable(origin), refusal, None)
+        self.enforcement.drop(request, unreachable_decision(origin), refusal, None)
 
     def _pace_robots_txt(self, request: Request) -> _Result:
         """Let one of our robots.txt requests through when its site's turn comes."""
@@ -278,7 +277,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def _tick(self) -> None:
         """Run periodic maintenance."""
         self._timer = self._runtime.call_later(TICK, self._tick)
-        for step in self._periodic:
+        for step in (self.throttle.tick, self.service.pending.tick):
             try:
                 step()
             except Exception:  # still run the other steps

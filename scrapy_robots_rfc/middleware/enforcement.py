@@ -130,7 +130,7 @@ class Enforcement:
         )
 
 
-def unreachable(origin: Origin | None) -> Decision:
+def unreachable_decision(origin: Origin | None) -> Decision:
     """Return the decision about a request whose robots.txt can't be fetched."""
     return Decision(False, Reason.UNREACHABLE, origin=None if origin is None else str(origin))
 

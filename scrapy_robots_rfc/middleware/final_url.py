@@ -21,7 +21,11 @@ from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
-from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION, Enforcement, unreachable
+from scrapy_robots_rfc.middleware.enforcement import (
+    STARTS_SESSION,
+    Enforcement,
+    unreachable_decision,
+)
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
 from scrapy_robots_rfc.scheduling.gate import Gate
@@ -87,10 +91,10 @@ class FinalUrls:
         # the request to its own API.
         if url in (judged, request.url) or request.meta.get(STARTS_SESSION):
             return response
-        if judged is None and request.meta.get("dont_obey_robotstxt"):  # see `process_request`
-            return response
-        if judged is None:  # another middleware answered before the request was judged
-            judged = request.url
+        if judged is None:
+            if request.meta.get("dont_obey_robotstxt"):  # see `process_request`
+                return response
+            judged = request.url  # another middleware answered before the request was judged
         origin = Origin.of(url, self._settings.schemes)
         if origin is None:
             if url.partition(":")[0].lower() in self._settings.schemes:
@@ -153,7 +157,7 @@ class FinalUrls:
 
     def _drop_unknown(self, request: Request, url: str, cause: str, origin: Origin | None) -> None:
         """Drop a page because we couldn't get the robots.txt for its final URL."""
-        self._drop(request, url, unreachable(origin), f"{UNREACHABLE}{cause}", None)
+        self._drop(request, url, unreachable_decision(origin), f"{UNREACHABLE}{cause}", None)
 
     def _drop(
         self,

@@ -56,13 +56,11 @@ class UserAgents:
         :raises AgentError: the `robotstxt_user_agent` of the request or the spider is neither a
             string nor a list of strings.
         """
-        named = request.meta.get(USER_AGENT_KEY) or getattr(
-            self._crawler.spider, USER_AGENT_KEY, None
-        )
+        named = request.meta.get(USER_AGENT_KEY) or self._spider_attribute()
         agent = self._setting
         if named:
             try:
-                agent = parse_agent(named) or agent  # an empty list doesn't name an agent
+                agent = parse_agent(named) or agent  # a blank name counts as none
             except TypeError:
                 raise AgentError(
                     f"{USER_AGENT_KEY} is {named!r}, but it must be {ACCEPTED}"

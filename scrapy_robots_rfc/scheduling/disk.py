@@ -214,8 +214,10 @@ class RequestFile:
         """Return why the file cannot be opened, and what to do."""
         code = sqlite_code(error)
         if code == sqlite3.SQLITE_BUSY:
-            text = "Another crawl is using JOBDIR %s. Wait until it has ended, or use another"
-            return f"{text % self.folder.parent} JOBDIR"
+            return (
+                f"Another crawl is using JOBDIR {self.folder.parent}. Wait until it has ended, or"
+                " use another JOBDIR"
+            )
         if isinstance(error, OSError) or code in _NOT_WRITABLE:
             return (
                 f"Cannot write to {self._path} ({error}). Make it writable, or use another JOBDIR"
@@ -229,7 +231,7 @@ class RequestFile:
             journal.write(b"\0" * (size - journal.tell()))  # nothing if it is large enough
 
     def close(self) -> object:
-        """Close the file, or remove it if it is empty.
+        """Close the file, and remove it if it is empty.
 
         :returns: the state for `active.json`, which is an empty dict if no requests are left.
         """
@@ -426,7 +428,8 @@ def _refuse_other_queues(folder: Path) -> None:
     # Scrapy's queues write a dict or a list, which is empty if no requests are left.
     is_foreign = bool(state) and isinstance(state, (dict, list))
     if not is_foreign and not (folder / FILE).exists():
-        # A process that was killed leaves files without a state, or beside the state of its start.
+        # A process that was killed leaves files without a state, or beside the state that it was
+        # resumed from.
         # After an orderly stop, Scrapy 2.15 may leave an empty LIFO queue, a file of four bytes.
         max_empty = 4 if state is not None else -1  # without a state, any file counts
         is_foreign = any(
@@ -438,7 +441,7 @@ def _refuse_other_queues(folder: Path) -> None:
     if not is_foreign:
         return
     if state:
-        queue = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS})"
+        queue = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS_QUEUE})"
         advice = f". To finish that crawl, set {queue}. Otherwise, use another JOBDIR"
     else:  # Scrapy only finds its files by their priorities, which the state lists
         advice = ", whose process was killed, so Scrapy cannot read them either. Use another JOBDIR"
@@ -446,7 +449,7 @@ def _refuse_other_queues(folder: Path) -> None:
     raise JobDirError(text + advice)
 
 
-_SCRAPYS = '"scrapy.pqueues.DownloaderAwarePriorityQueue"'
+_SCRAPYS_QUEUE = '"scrapy.pqueues.DownloaderAwarePriorityQueue"'
 
 
 def _replace(path: Path, text: str) -> None:
@@ -468,7 +471,7 @@ def is_lifo(queue_class: type[Any], setting: str = "SCHEDULER_DISK_QUEUE") -> bo
     if queue_class not in vars(squeues).values() or not issubclass(queue_class, _ON_DISK):
         accepted = (
             "one of the disk queues in scrapy.squeues. To keep another class, set"
-            f" {QUEUE} = {_SCRAPYS}"
+            f" {QUEUE} = {_SCRAPYS_QUEUE}"
         )
         raise SettingError(setting, global_object_name(queue_class), accepted)
     return issubclass(queue_class, _LIFO)

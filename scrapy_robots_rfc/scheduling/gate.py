@@ -20,6 +20,7 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc._scrapy import is_closing, wake_engine
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch
+from scrapy_robots_rfc.fetching.routes import Route
 from scrapy_robots_rfc.fetching.service import RobotsService
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.scheduling.throttle import Throttle
@@ -58,7 +59,7 @@ class Permit(NamedTuple):
     """
 
     policy: OriginPolicy | None = None
-    route: Hashable = None
+    route: Route = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -68,9 +69,9 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param parked: the parts that are parked until the origin is woken.
-    :param known: a permit that was found before the queue asked for it, after a fetch or in the
-        line, until a request is handed out. The next request may be handed out with it. Otherwise,
-        if the file is always evicted or stale before the turn comes, we would fetch it forever.
+    :param known: the permit from a finished fetch, or from the line, for the next request that is
+        handed out. Without it, a file that is evicted or stale before the turn comes would be
+        fetched forever.
     """
 
     origin: Origin | None
@@ -117,8 +118,6 @@ class Gate:
         #: The permits of requests that left the scheduler.
         self.permits: WeakKeyDictionary[Request, Permit] = WeakKeyDictionary()
         self._has_counted = False  # by `count_waiting`
-
-    # Called by the queues.
 
     def queued_origin(self, request: Request, url: ParseResult) -> QueuedOrigin:
         """Return a request's queued origin, and create it if necessary.
@@ -167,13 +166,13 @@ class Gate:
             return Permit(policy)
         has_room = pending.has_room()
         known = queued_origin.known
-        # `policy` is a failure without a route, and `known` was kept for one request.
-        may_need_no_fetch = policy is not None or known is not None
-        if has_room or may_need_no_fetch:  # otherwise, it isn't necessary to peek
+        # Only peek if a fetch can start, or if one of these may apply to the request: `policy`,
+        # which is a failure without a route, or `known`.
+        if has_room or policy is not None or known is not None:
             request = peek()
             # A fetch without the request's proxy would reveal the crawler's own address, so start
-            # none. If the queue can't read the request either, it skips it. If it only can't peek
-            # at it, the request waits in the middleware.
+            # none. If `pop` can't read the request either, the queue skips it. Otherwise, it waits
+            # in the middleware.
             if request is None:
                 return Permit()
             if known is not None and self.covers(known, request, origin):
@@ -255,8 +254,6 @@ class Gate:
             for part in reversed(parked):  # because each one is put first in its slot
                 part.unpark()
         wake_engine(self._crawler)
-
-    # Called by fetches and by the middleware.
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""

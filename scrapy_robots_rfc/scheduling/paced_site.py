@@ -98,8 +98,7 @@ class PacedSite:
         if policy.fetched <= self.fetched:  # `note` calls this for each request, so it may be known
             return
         if policy.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
-            # The refresh failed, so nothing is known about the interval. Keep the old one for pages
-            # that are still in flight, since no others are sent.
+            # The refresh failed, so nothing is known about the interval. Keep the old one.
             return
         self.fetched = policy.fetched
         # Look up the pace of each agent in the new file, which may no longer have one.

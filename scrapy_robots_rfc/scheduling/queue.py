@@ -176,6 +176,7 @@ class OriginPriorityQueue:
         for _ in range(MAX_LOOKS):
             if not self._ready:
                 return None
+            # The usual case is a single slot, which is faster than comparing slots.
             slot = next(iter(self._ready)) if len(self._ready) == 1 else self._next_slot()
             request = self._take(self._ready[slot][0])
             if request is not None:
@@ -200,7 +201,7 @@ class OriginPriorityQueue:
     def _take(self, part: QueuePart) -> Request | None:
         """Hand out a part's next request, or return `None` if another part has to be tried."""
         request = None
-        if part.size:  # not if its only request could not be pushed
+        if part.size:  # 0 if its only request could not be pushed
             permit = self._gate.permit(part.queued_origin, part.peek)
             if permit is None:
                 self._park(part)

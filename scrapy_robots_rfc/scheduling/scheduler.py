@@ -79,14 +79,15 @@ class _Parking:
         if request is None:
             request = self._take_from_scheduler()
         if request is None:
-            # Decide about the requests that were just parked. Otherwise, nothing would wake them.
+            # A request that was parked behind others may be ready, and nothing else would wake the
+            # engine for it.
             request = self._parked.pop()
         return request
 
     def _take_from_scheduler(self) -> Request | None:
         """Take requests from the user's scheduler until one may be handed out. Park the others.
 
-        :returns: that request, or `None` if there is none, or too many are parked.
+        :returns: that request, or `None` if none was found in this call.
         """
         for _ in range(MAX_LOOKS):
             request: Request | None = super().next_request()  # type: ignore[misc]

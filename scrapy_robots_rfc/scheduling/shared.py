@@ -59,7 +59,7 @@ class SharedTurns(Turns):
     def wait(self, interval: float, now: float) -> float | None:
         """Return the seconds until a request may start, or `None` if the crawl will be woken."""
         seconds = super().wait(interval, now)
-        if seconds != 0 or not interval:  # including `None`
+        if not interval or seconds is None or seconds > 0:
             return seconds
         # Try to take a turn if the last known one, of any worker, has ended.
         if self._turn_ends <= now and self._take not in self._calls:
@@ -123,10 +123,9 @@ class SharedTurns(Turns):
 
     def _extend_turn(self) -> None:
         """Extend the turn while its request is unanswered, or end it if no request uses it."""
-        # Another worker may have the turn by now. That doesn't matter, since the request was sent.
         if self._request is None:
             self._end_turn()
-        else:
+        else:  # if another worker has the turn by now, `_take` finds out
             self._call(self._take)
 
     # Store calls.

@@ -93,7 +93,7 @@ class Throttle:
     def note(self, policy: OriginPolicy, agent: Agent) -> None:
         """Pace a site according to what its robots.txt requests for an agent.
 
-        Called for each new policy, and for each request, because it may have an agent of its own.
+        Called for each new policy, and again for a request, which may have an agent of its own.
         """
         settings = self._settings
         pace = policy.pace(agent) if self._max_interval else None
@@ -261,7 +261,7 @@ class Throttle:
             try:
                 await waiter  # `_wake` resolves it
             except CANCELLED:
-                # This wait must not be counted as a delay. Other waiting requests set it again.
+                # This wait must not be counted as a delay. `due` sets it again for the others.
                 site.waiting_since = None
                 raise
             finally:

@@ -111,7 +111,7 @@ async def test_what_would_be_sent(
         assert await cached.offline(request, **settings) == ["unreachable"]
         error = cached.last.outcomes[request.url]
         assert str(error).endswith(
-            f"HTTPCACHE_IGNORE_MISSING is on, so this must not be sent, and would be: {why})"
+            f"HTTPCACHE_IGNORE_MISSING is on, but this would be sent, because {why})"
         )
 
 
