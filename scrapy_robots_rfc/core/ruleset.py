@@ -162,7 +162,7 @@ class RuleIndex:
         searched: str | set[str] = target
         if self._sizes:  # there are many special rules
             literals = searched = self._literals_in(target)
-        found = [literal for literal in literals if literal in searched]
+        found = list(filter(searched.__contains__, literals))
         if not found:  # as for most targets
             return best
         best_rank = self._rank(best)

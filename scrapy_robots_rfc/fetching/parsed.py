@@ -241,7 +241,7 @@ class OriginPolicy:
                 decision = self.file.decide(other, agent)
         if self.override is not None:
             return decision._replace(override=self.override)
-        if self.stale:
+        if self.validity.unreachable_since is not None:  # the file is an older copy
             return decision._replace(stale=True)
         return decision
 

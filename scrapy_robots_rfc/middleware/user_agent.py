@@ -56,7 +56,9 @@ class UserAgents:
         :raises AgentError: the `robotstxt_user_agent` of the request or the spider is neither a
             string nor a list of strings.
         """
-        named = request.meta.get(USER_AGENT_KEY) or self._spider_attribute()
+        named = request.meta.get(USER_AGENT_KEY) or getattr(
+            self._crawler.spider, USER_AGENT_KEY, None
+        )
         agent = self._setting
         if named:
             try:
