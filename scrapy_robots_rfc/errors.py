@@ -73,9 +73,10 @@ class JobDirError(RobotsError):
 
 
 class AgentError(RobotsError, ValueError):
-    """Raised if ``robotstxt_user_agent`` or ``robots_declared_use`` in meta is of the wrong type.
+    """Raised if a request's ``robotstxt_user_agent`` or ``robots_declared_use`` is not accepted.
 
-    The request fails. This is not an `IgnoreRequest`, because Scrapy would not log that.
+    They come from its meta, or ``robotstxt_user_agent`` comes from the spider. The request fails.
+    This is not an `IgnoreRequest`, because Scrapy would not log that.
     """
 
 

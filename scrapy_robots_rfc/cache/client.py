@@ -120,8 +120,8 @@ class CacheClient:
             # Look again, because the lock's previous owner may have stored an entry in between.
             newest, is_fresh = await self._newest(origin, newest)
         if is_fresh:
-            # There is nothing to fetch, so unlock the file, or forget since when another worker has
-            # had the lease. Use a task, so that the caller does not have to wait.
+            # There is nothing to fetch, so unlock the file, which also clears `_refused_since`. Use
+            # a task, so that the caller does not have to wait.
             self._runtime.spawn(self.unlock(origin))
         return Lookup(newest, is_fresh, may_fetch)
 
@@ -150,7 +150,7 @@ class CacheClient:
         """
         if may_store:
             await self.save(origin, entry)
-        elif entry.validity.unreachable_since is None:  # the site answered with `no-store`
+        elif entry.validity.unreachable_since is None:  # `no-store`; the others are unreachable
             # The answer makes the previous copy in the store out of date. Delete it. Otherwise, it
             # would be used again if the file becomes unreachable later.
             await self._delete(origin)
@@ -284,8 +284,8 @@ class CacheClient:
             # The store's clock is wrong, or another crawl is using longer intervals. A third-party
             # store may even return a negative number or NaN.
             raise StoreError(
-                f"the next turn starts in {wait:g} s, which is longer than ROBOTS_CRAWL_DELAY_MAX; "
-                "check the store's clock"
+                f"the next turn starts in {wait:g} s, which is not between 0 and "
+                "ROBOTS_CRAWL_DELAY_MAX; check the store's clock"
             )
 
         return await self._call("take_turn", take, default=None)
@@ -369,4 +369,7 @@ class CacheClient:
         try:
             await self._threads.close(close, limit=CLOSE_TIMEOUT)
         except Exception as error:  # noqa: BLE001 - third-party stores may raise anything
-            self._failed("close", error)
+            self._count(stats.STORE_ERRORS)
+            if self._runtime.clock() >= self._silent_until:
+                text = "Closing the robots.txt store %s failed (%s)"
+                logger.warning(text, self._name, error_text(error))

@@ -50,7 +50,7 @@ class Rule(NamedTuple):
     r"""An Allow or Disallow line.
 
     :param kind: Allow or Disallow.
-    :param pattern: the path pattern as written, decoded as UTF-8. Invalid bytes become ``\\xNN``.
+    :param pattern: the path pattern as written, decoded as UTF-8. Invalid bytes become ``\xNN``.
     :param line: the line number, starting at 1.
     """
 

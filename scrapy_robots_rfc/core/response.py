@@ -35,9 +35,9 @@ def robots_from_response(
 ) -> RobotsTxt:
     """Return the robots.txt that applies after a response.
 
-    After 2xx, that is the file. After 3xx and 4xx, everything is allowed, except that 429 says
-    nothing about the file (RFC 9309, 2.3.1.3). After anything else, nothing is allowed (2.3.1.4).
-    After 304 to a conditional request, use the copy instead of this function.
+    After 2xx, that is the file. After 3xx and 4xx, everything is allowed (RFC 9309, 2.3.1.3),
+    except that 407 and 429 say nothing about the file. After them and anything else, nothing is
+    allowed (2.3.1.4). After 304 to a conditional request, use the copy instead of this function.
 
     :param status: the status of the last response, after up to five redirects, or `None` if there
         was no response.

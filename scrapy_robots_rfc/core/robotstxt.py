@@ -228,7 +228,7 @@ class RobotsTxt:
             if self._has_group(GroupKey(token)):
                 decision = self.decide(url, (token,))
                 rule = decision.rule  # if it is `None`, the use is allowed
-                source = f"User-agent: {token}, {rule}".removesuffix(", None")
+                source = f"User-agent: {token}" + (f", {rule}" if rule else "")
                 preference = use.Preference(decision.allowed, rule and rule.line, source)
                 preferences = use.combined(preferences, {label: preference})
         return preferences
@@ -245,7 +245,7 @@ class RobotsTxt:
             # ends one byte before it.
             end = agents[0].start - 1 if agents else len(data)
             before_groups = Section(start=0, end=end, lines_before=0)
-            # Groups without a Content-Signal inherit the ones before the first group.
+            # Defaults for the labels that the group's own Content-Signal records do not mention.
             default_signals = records_in(data, [before_groups], [use.SIGNAL], use.MAX_RECORDS)
             own_records = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
             index.preferences = use.read_records(own_records, default_signals)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from itertools import islice
 
 from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.preferences import (
@@ -53,14 +52,12 @@ def header_preferences(
 
     :param usage: the values of all Content-Usage lines. Together they form one dictionary (RFC
         9651, 4.2), which is ignored if it is larger than `MAX_BYTES`.
-    :param signals: the values of all Content-Signal lines. Only the first `MAX_BYTES` are read.
+    :param signals: the values of all Content-Signal lines. Only the first lines are read.
     """
     # Lines of the same header are joined with commas (RFC 9110, 5.3).
     signal, signals_are_too_long = _join_first(signals)
     preferences = with_source(parse_signal(signal), _header("Content-Signal", signal))
-    # More than `MAX_BYTES` lines are too long even if all of them are empty.
-    joined_usage = b", ".join(islice(usage, MAX_BYTES))
-    usage_is_too_long = len(joined_usage) > MAX_BYTES
+    joined_usage, usage_is_too_long = _join_first(usage)
     if not usage_is_too_long:
         source = _header("Content-Usage", joined_usage)
         preferences = combined(with_source(parse_usage(joined_usage), source), preferences)
@@ -68,9 +65,9 @@ def header_preferences(
 
 
 def _join_first(lines: Iterable[bytes]) -> tuple[bytes, bool]:
-    """Join the first `MAX_BYTES` of a header's lines, and return whether lines were left out."""
+    """Join a header's first lines up to `MAX_BYTES`, and return whether lines were left out."""
     joined: list[bytes] = []
-    size = 0
+    size = -len(b", ")  # the first line has no separator
     for line in lines:
         size += len(line) + len(b", ")
         if size > MAX_BYTES:

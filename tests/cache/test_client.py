@@ -307,8 +307,10 @@ async def test_no_credentials_in_the_log(
 @pytest.mark.reactor
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @under_the_reactor
-async def test_a_call_that_ends_late_closes_the_store(store: Breakable, threads: int) -> None:
-    """If a call ends after the crawl, the store is closed after that call."""
+async def test_a_call_that_ends_late_closes_the_store(
+    store: Breakable, threads: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If a call ends after the crawl, the store is closed after that call, which is logged."""
     store.threads = threads  # type: ignore[misc]  # only for this store
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())
@@ -317,6 +319,8 @@ async def test_a_call_that_ends_late_closes_the_store(store: Breakable, threads:
     assert store.hanging.wait(60)
     await crawl.client.close()
     assert not store.closed.is_set()
+    assert crawl.counted == ["robotstxt/cache/store_errors"]
+    assert records(caplog, 0)[0].startswith("Closing the robots.txt store a store failed (")
     store.go_on.set()
     assert store.closed.wait(20)
 

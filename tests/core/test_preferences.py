@@ -113,6 +113,7 @@ def test_header_lines() -> None:
     assert found["search"].source == "header Content-Usage: train-ai=y, search=n"
     assert found["train-ai"].source == "header Content-Signal: ai-train=no, ai-input=yes"
     assert (header_preferences([], []), cut) == (({}, False), False)
+    assert header_preferences([], [b"search=no".ljust(MAX_BYTES)])[1] is False
 
 
 @pytest.mark.parametrize(
