@@ -162,7 +162,7 @@ class Runtime:
         """Return the current UTC time of day."""
         return datetime.datetime.now(datetime.UTC).time()
 
-    #: Seconds since the epoch, from the same clock used to generate dates.
+    #: Seconds since the epoch.
     date: Callable[[], float] = staticmethod(time.time)
 
     def local_time_in(self, seconds: float) -> str:

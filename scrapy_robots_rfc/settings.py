@@ -36,9 +36,9 @@ _T = TypeVar("_T")
 #: A value set by the user, which may have any type.
 Value: TypeAlias = Any
 
-#: The maximum for ROBOTS_CACHE_MAX_AGE, in seconds. "Crawlers SHOULD NOT use the cached version for
-#: more than 24 hours" (RFC 9309, 2.4).
-MAX_AGE_24_HOURS = 24 * 60 * 60
+# Seconds in a day, which is the maximum for ROBOTS_CACHE_MAX_AGE: "Crawlers SHOULD NOT use the
+# cached version for more than 24 hours" (RFC 9309, 2.4).
+_DAY = 86_400
 CACHE = "ROBOTS_CACHE"
 CACHE_ACCEPTED = (
     "'memory:', 'sqlite:///PATH' (four slashes before an absolute path), 'redis://HOST:PORT/DB', "
@@ -308,12 +308,12 @@ class Settings(NamedTuple):
     )
     cache: Any = _setting(CACHE, None, CACHE_ACCEPTED, _or_none(lambda value: value))
     cache_max_age: float = _setting(
-        "ROBOTS_CACHE_MAX_AGE", float(MAX_AGE_24_HOURS),
-        "a number above 0, at most 86400 (RFC 9309, 2.4)", _number(0, MAX_AGE_24_HOURS, above=True),
+        "ROBOTS_CACHE_MAX_AGE", float(_DAY),
+        "a number above 0, at most 86400 (RFC 9309, 2.4)", _number(0, _DAY, above=True),
     )
     cache_min_age: float = _setting(
         "ROBOTS_CACHE_MIN_AGE", 600.0,
-        "a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, MAX_AGE_24_HOURS),
+        "a number, at least 0, at most ROBOTS_CACHE_MAX_AGE", _number(0, _DAY),
     )
     cache_size: int = _setting(
         "ROBOTS_CACHE_SIZE", 10_000, "a whole number, at least 1", _number(1, whole=True),
@@ -331,10 +331,10 @@ class Settings(NamedTuple):
         _each(_number(400, 499, whole=True), _STATUS, frozenset),
     )
     stale_max_age: float = _setting(
-        "ROBOTS_STALE_MAX_AGE", float(30 * MAX_AGE_24_HOURS), "a number, at least 0", _number(0),
+        "ROBOTS_STALE_MAX_AGE", float(30 * _DAY), "a number, at least 0", _number(0),
     )
     unreachable_max_age: float | None = _setting(
-        "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * MAX_AGE_24_HOURS),
+        "ROBOTS_UNREACHABLE_MAX_AGE", float(30 * _DAY),
         "a number above 0, or None", _or_none(_number(0, above=True)),
     )
     crawl_delay_max: float = _setting(
@@ -439,7 +439,7 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - dep
     """
     value = settings[row.key] if _is_set(row, settings) else row.default
     read = row.read
-    if read in (_sites, _overrides):  # these also accept schemes that the user added
+    if read in (_sites, _overrides):  # these also accept schemes that the user added or disabled
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
         return read(value)

@@ -70,9 +70,9 @@ class CacheEntry(NamedTuple):
 
     @property
     def for_all_routes(self) -> bool:
-        """False if another route may work, because this fetch failed without the site's answer.
+        """False if nothing is allowed, but not because of the site's answer.
 
-        The route is a proxy or an FTP account. A 407 is the proxy's answer.
+        Another route, which is a proxy or an FTP account, may work. A 407 is the proxy's answer.
         """
         has_failed = self.validity.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL)
         return not has_failed or self.status not in (None, PROXY_REFUSES)
@@ -87,7 +87,7 @@ class CacheEntry(NamedTuple):
     def shifted(self, seconds: float, latest: float = math.inf) -> Self:
         """Convert the entry's times to another clock.
 
-        :param seconds: the difference between the two clocks.
+        :param seconds: the seconds to add to each time.
         :param latest: an upper limit for times that should be in the past, on the other clock.
         """
 
@@ -127,13 +127,12 @@ class CacheEntry(NamedTuple):
     def stored_for(self, now: float, settings: Settings) -> float:
         """Return the number of seconds for which a store should keep the entry."""
         validity = self.validity
-        ends = [now + 1.0, validity.fresh_until]  # a store only accepts times above 0
+        seconds = [1.0, validity.fresh_until - now]  # a store only accepts times above 0
         if validity.confirmed is not None:  # if the file becomes unreachable, use the stale copy
-            ends.append(validity.confirmed + settings.stale_max_age)
+            seconds.append(validity.confirmed + settings.stale_max_age - now)
         if validity.unreachable_since is not None:  # so that a restart does not reset the outage
-            max_outage = settings.unreachable_max_age or _UNREACHABLE_KEPT  # None means no limit
-            ends.append(now + max_outage)
-        return max(ends) - now
+            seconds.append(settings.unreachable_max_age or _UNREACHABLE_KEPT)
+        return max(seconds)
 
 
 class Fetched(NamedTuple):
@@ -142,14 +141,14 @@ class Fetched(NamedTuple):
     :param access: the outcome of the attempt.
     :param freshness: the response's freshness, according to its headers.
     :param validators: the file's validators, if the server sent any.
-    :param confirmed: True if the cached file is still valid (304).
+    :param is_confirmed: True if the cached file is still valid (304).
     :param other_host: True if a redirect led to another host.
     """
 
     access: Access
     freshness: Freshness = Freshness()
     validators: Validators | None = None
-    confirmed: bool = False
+    is_confirmed: bool = False
     other_host: bool = False
 
 
@@ -175,7 +174,7 @@ def next_entry(
         validity = validity._replace(unreachable_since=since)
     access = fetched.access
     lifetime = fetched.freshness.lifetime
-    if lifetime is None and fetched.confirmed and old is not None:
+    if lifetime is None and fetched.is_confirmed and old is not None:
         lifetime = old.lifetime  # a 304 without a lifetime leaves it unchanged (RFC 9111, 3.2)
     # Other caches may have kept the response for a while before we got it.
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
@@ -184,10 +183,9 @@ def next_entry(
         CacheEntry, new, access.status, access.cause, now, other_host=fetched.other_host
     )
     if isinstance(access, Successful):
-        # If the body exceeds the limit, reading stopped there. The exception is a copy confirmed by
-        # a 304. It is complete, because truncated copies are stored without validators, and only
-        # exceeds the limit if another crawl with a higher limit stored it.
-        is_cut = not fetched.confirmed and len(access.body) > settings.max_size
+        # If the body exceeds the limit, reading stopped there. But a copy confirmed by a 304 is
+        # complete, because truncated copies have no validators.
+        is_cut = not fetched.is_confirmed and len(access.body) > settings.max_size
         cut = settings.max_size if is_cut else None
         return make_entry(fetched.validators, access.body, lifetime, cut)
     if new.stale and old is not None:  # keep using the previous file
@@ -273,13 +271,13 @@ def decode(value: Any) -> CacheEntry:  # noqa: ANN401 - a store may return anyth
 def metadata_of(entry: CacheEntry) -> dict[str, Any]:
     """Return everything except the file as JSON values, omitting fields that are `None`.
 
-    Validators are also omitted if their URL is too long or contains a password.
+    `other_host` is also omitted if it is False, and validators if `_is_storable` rejects their URL.
     """
     values = {"version": VERSION, **entry._asdict(), **entry.validity._asdict()}
     values["outcome"] = entry.validity.outcome.value
     values["other_host"] = entry.other_host or None
     values["cause"] = printable(entry.cause)[:_MAX_CAUSE]
-    if entry.validators is not None and _may_be_shown(entry.validators.url):
+    if entry.validators is not None and _is_storable(entry.validators.url):
         # JSON does not support bytes, but any bytes can be converted to Latin-1 text and back.
         values |= {
             key: value.decode("latin-1") if isinstance(value, bytes) else value
@@ -313,7 +311,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
         successful or not file,
         # The cause is logged, so it must not contain newlines or control characters.
         cause.isprintable() and len(cause) <= _MAX_CAUSE,
-        url is None or _may_be_shown(url),
+        url is None or _is_storable(url),
         # Both headers are sent to the site, so they must not contain newlines either.
         all(value is None or _HEADER.fullmatch(value) for value in headers),
     )
@@ -325,15 +323,15 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
         ),
         fields.get("status"),
         cause,
-        fields["fetched"],
-        None if url is None else Validators(url, *headers),
-        file if successful else None,  # it may be empty
-        fields.get("lifetime"),
-        fields.get("cut"),
-        bool(fields.get("other_host")),
+        fetched=fields["fetched"],
+        validators=None if url is None else Validators(url, *headers),
+        body=file if successful else None,  # it may be empty
+        lifetime=fields.get("lifetime"),
+        cut=fields.get("cut"),
+        other_host=bool(fields.get("other_host")),
     )
 
 
-def _may_be_shown(url: str) -> bool:
+def _is_storable(url: str) -> bool:
     """Return whether a URL is short and contains neither a password nor control characters."""
     return len(url) <= _MAX_URL and url.isprintable() and without_userinfo(url) == url

@@ -27,11 +27,11 @@ MAX_PARSED = 1000
 #: Maximum total size of parsed files in bytes. Only hostile files reach it.
 MAX_PARSED_BYTES = 256 * 1024 * 1024
 
-#: Maximum size of an entry in bytes, not including its serialized form.
+#: Maximum memory for a packed entry in bytes, besides its serialized form.
 ENTRY_OVERHEAD = 650
 #: Maximum size of a parsed file in bytes, as a constant plus a multiple of the file size. A typical
 #: file only needs an eighth of that.
-VALUE_OVERHEAD = 1600
+PARSED_OVERHEAD = 1600
 PARSED_FACTOR = 40
 
 # Smaller entries are not compressed, because that would not save much.
@@ -122,7 +122,8 @@ class MemoryCache:
         parsed = self._parsed.get(origin)
         if parsed is not None:
             self._parsed.move_to_end(origin)
-            return parsed[0][0]  # `parsed` is ((policy, entry), weight)
+            (policy, _), _ = parsed
+            return policy
         packed = self._packed.drop(origin)
         if packed is None:
             return None
@@ -149,7 +150,7 @@ class MemoryCache:
         :param entry: the entry, which may already be serialized.
         :param size: the size of the file in bytes.
         """
-        weight = VALUE_OVERHEAD + PARSED_FACTOR * size
+        weight = PARSED_OVERHEAD + PARSED_FACTOR * size
         # The slice converts the origin to a plain tuple (see `_Key`).
         for key, (_, old) in self._parsed.put(origin[:], (policy, entry), weight):
             packed = old if isinstance(old, bytes) else _pack(old)

@@ -84,19 +84,19 @@ def lines_of(robots: RobotsTxt) -> Iterator[Line]:
     in_group = False
     for number, line in enumerate(raw_lines(robots), 1):
         kind, key, value = read_line(line)
-        text = line[:MAX_LINE].partition("#")[0]
+        before_comment = line[:MAX_LINE].partition("#")[0]
         value_bytes = value.encode("latin-1")
         is_rule = kind in RULES
         in_group = in_group or kind is LineKind.USER_AGENT
         checks = {
             Flag.MISSPELT_KEY: key in MISSPELT,
-            Flag.NO_COLON: key and ":" not in text,
+            Flag.NO_COLON: key and ":" not in before_comment,
             Flag.UNKNOWN_KEY: kind is LineKind.RECORD and key not in KEYS,
             Flag.OUTSIDE_GROUP: is_rule and not in_group,
             Flag.INVALID_TOKEN: kind is LineKind.USER_AGENT and not _is_token(value),
             Flag.NEVER_MATCHES: (is_rule or key in TRAINING) and value[:1] not in ("", "/", "*"),
             Flag.SPACE_IN_PATTERN: is_rule and _has_blanks(value),
-            Flag.CONTROL_OCTET: _has_control_characters(text),
+            Flag.CONTROL_OCTET: _has_control_characters(before_comment),
             # Decoding drops bytes that are not UTF-8.
             Flag.NOT_UTF8: kind is not LineKind.JUNK
             and value_bytes.decode("utf-8", "ignore").encode() != value_bytes,

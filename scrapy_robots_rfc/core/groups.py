@@ -1,4 +1,4 @@
-r"""Find the groups and records in a file quickly during a crawl (RFC 9309, 2.1 and 2.2.4).
+"""Find the groups and records in a file quickly during a crawl (RFC 9309, 2.1 and 2.2.4).
 
 These functions use regular expressions to find the lines they need instead of reading every line.
 A property test checks that they find the same groups as `explanation.py`. They take `Content.data`,
@@ -108,16 +108,16 @@ def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Ite
     names = [agent.name if key.whole else agent.token for agent in agents]
     section = Section(0, 0, 0)  # the previous section, or the start of the file
     at = 0  # the index of the first user-agent line after that section
-    for match, name in enumerate(names):
-        if match < at or name != key.text:  # already in that section, or for another crawler
+    for found, name in enumerate(names):
+        if found < at or name != key.text:  # already in that section, or for another crawler
             continue
         # The section ends where a group starts whose first line names another crawler.
-        at = match + 1
+        at = found + 1
         while at < len(agents) and (names[at] == name or not _starts_group(file, agents, at)):
             at += 1
         # Go back to the start of the group. Its first line may name another crawler, because a
         # group with several user-agent lines applies to each of them.
-        first = match
+        first = found
         while not _starts_group(file, agents, first):
             first -= 1
         start = agents[first].end

@@ -86,9 +86,9 @@ def names_in_header(header: str) -> list[str]:
     for text in ";".join(pieces[::2]).split(";"):  # a comment or a semicolon ends a name
         ranked += [(1 if version else 2, name) for name, version, _ in _products_in_text(text)]
     for comment in pieces[1::2]:
-        is_first = _is_beside_compatible(comment)
-        for name, version, _ in _products_in_comment(comment, is_first):
-            ranked.append((0 if is_first else 1 if version else 2, name))
+        is_beside_compatible = _is_beside_compatible(comment)
+        for name, version, _ in _products_in_comment(comment, is_beside_compatible):
+            ranked.append((0 if is_beside_compatible else 1 if version else 2, name))
     return [name for _, name in sorted(ranked, key=itemgetter(0))]
 
 
@@ -164,5 +164,5 @@ def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
 
 
 def _is_sent_by_browsers(name: str) -> bool:
-    """Return whether browsers send a word, ignoring digits at its end."""
+    """Return whether browsers send a word, ignoring a version at its end."""
     return name.lower().rstrip("0123456789._-") in _BROWSER_WORDS  # `Win64`, `X11`

@@ -1,9 +1,9 @@
-"""Find rules that were probably meant for a URL, but do not match it."""
+"""Find lines that were probably meant for a URL or crawler, but do not match it."""
 
 from collections.abc import Iterator
 
 from scrapy_robots_rfc.core.explanation import Explanation, Line, groups_of, lines_of
-from scrapy_robots_rfc.core.lines import KEYS, RULES, LineKind
+from scrapy_robots_rfc.core.lines import KEYS, LineKind
 from scrapy_robots_rfc.core.lint_suggestions import (
     INVISIBLE,
     meant_record,
@@ -43,7 +43,7 @@ def near_misses(
         if start in own_groups and line.number not in matching:
             problem = _problem(line, host, target, kind)
         elif decides.get(start) and line.kind is LineKind.USER_AGENT:
-            meant = suggest_names(line.value).lower()
+            meant = suggest_names(line.value).lower()  # `user-agent: foobot`
             names = (n for n in explanation.crawler_tokens if f"user-agent: {n.lower()}" == meant)
             problem = next((f"{name} was probably meant" for name in names), None)
         if problem is not None:
@@ -60,12 +60,12 @@ def _problem(line: Line, host: str, target: str, kind: LineKind) -> str | None:
         key, value = meant
         is_meant = KEYS.get(key.lower()) is kind and _matches(suggest_path(value), target)
         return "the key is unknown" if is_meant else None
-    if line.kind is not kind or line.kind not in RULES:
+    if line.kind is not kind:
         return None
     # A pattern with the host of the URL: `www.example/a`, `//www.example/a`.
-    path = without_ends(line.value).lstrip("/")
-    has_host = host and path.lower().startswith(f"{host}/")
-    value = path[len(host) :] if has_host else line.value
+    stripped = without_ends(line.value).lstrip("/")
+    has_host = host and stripped.lower().startswith(f"{host}/")
+    value = stripped[len(host) :] if has_host else line.value
     path = suggest_path(value.translate(_WITHOUT_INVISIBLE))
     if path not in ("", line.value) and _matches(path, target):
         return f"{path} was probably meant"

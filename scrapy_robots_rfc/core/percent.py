@@ -126,7 +126,7 @@ def specificity(pattern: str) -> int:
 
 
 class PartByPlace(NamedTuple):
-    """The text after a wildcard, for a pattern in which its normal form depends on the place.
+    """The text after a wildcard, whose normal form depends on where it matches.
 
     For example, `%3D` equals `=` in the path, but not in the query.
 
@@ -145,8 +145,8 @@ class PartByPlace(NamedTuple):
         """
         # Search for the form for the path first, because the path is to the left of the query.
         path_length = len(target.partition("?")[0])
-        # A match that starts in the path also ends there, unless the text contains a `?`. For
-        # example, a match of `b?c=1` ends 4 characters after the path, because `?c=1` is not in it.
+        # A match that starts in the path also ends there, or in the query if the text contains a
+        # `?`. For example, `b?c=1` can only end 4 characters after the path.
         _, question_mark, query = self.in_path.partition("?")
         last_end = path_length + len(question_mark) + len(query)
         query_start = path_length + 1
@@ -184,8 +184,6 @@ class Pattern(NamedTuple):
         if not self.parts:
             return not self.anchored or target == self.head
         end = len(self.head)  # where the previous part of the pattern ends in the target
-        if len(self.parts) > len(target) - end:
-            return False  # the target is too short, because each part has at least one character
         # For each part, trying the leftmost match is enough, because it leaves the most room for
         # the remaining parts. Only the last part of an anchored pattern has a fixed place.
         if self.parts_by_place:  # rare: a part differs between the path and the query

@@ -230,7 +230,7 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
                 value = value.removeprefix(path).lstrip(BLANKS)
             values = parse_usage(value.encode("latin-1"))
         elif value[:1] in {"/", "*"}:  # `DisallowAITraining: /a/` or `AllowAITraining: /a/`
-            kind, path = TRAIN_AI, value
+            kind, path = TRAIN_AI, value  # both training records are one kind
             values = {TRAIN_AI: TRAINING[record.key]}
         else:
             continue  # `DisallowAITraining: a/`, which never matches

@@ -138,7 +138,7 @@ class RuleIndex:
 
     def find(self, target: str) -> str:
         """Return the most specific pattern that matches a normalized target, or "" if none does."""
-        prefixes = self._prefixes or self.build()
+        prefixes = self._prefixes or self._build()
         # Start at the last prefix that does not sort after the target. For the target `/shop/z`,
         # this may be `/shop/a`, which does not match, but starts with the longest match, `/shop/`.
         # The search ends at the empty prefix at the latest.
@@ -189,18 +189,17 @@ class RuleIndex:
             parsed = self._parsed[pattern] = parse_pattern(pattern)
         return parsed.matches(target)
 
-    def build(self) -> list[str]:
+    def _build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
-        signed_lines, special = self._read_rules()
-        prefixes = ["", *sorted(signed_lines.keys() - special.keys())]
+        self.signed_lines, special = self._read_rules()
         by_literal = _group_by_literal(special)
-        self.signed_lines = signed_lines
-        self._prefixes = prefixes
-        self._parents = _parents_of(prefixes)
         # A needle that is not a literal has no rules.
         self._by_literal = {key: patterns or () for key, patterns in by_literal.items()}
         if len(special) > _MAX_SEARCHES:
             self._sizes = set(map(len, by_literal))
+        prefixes = ["", *sorted(self.signed_lines.keys() - special.keys())]
+        self._parents = _parents_of(prefixes)
+        self._prefixes = prefixes  # last, because `find` then uses the index
         return prefixes
 
     def _read_rules(self) -> tuple[dict[str, int], dict[str, None]]:
@@ -290,9 +289,9 @@ def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
     A literal should be rare, so that few rules are tried for a target. If there are few patterns,
     it is the pattern's longest run.
 
-    If there are many, it is the pattern's needle, which usually differs between rules. If it does
-    not, it is the start or end of the pattern's rarest run. The result then also contains every
-    needle as a key, because `_literals_in` only finds substrings of the target that are keys.
+    If there are many, it is the pattern's needle if no other rule has that needle, or else the
+    start or end of the pattern's rarest run. The result then also contains every needle as a key,
+    because `_literals_in` only finds substrings of the target that are keys.
     """
     texts = _without_special(patterns)
     has_many = len(patterns) > _MAX_SEARCHES

@@ -430,7 +430,7 @@ class RobotsService:
         if access.route_failed:  # only a 407 comes from the proxy rather than the site
             return Fetched(with_route(access, request))
         # Other crawls may follow a redirect that this one refuses.
-        return Fetched(access, Freshness(stored=access.cause != OTHER_HOST))
+        return Fetched(access, Freshness(may_store=access.cause != OTHER_HOST))
 
     def _fetched(
         self, response: Response, access: Access, url: str, sent: Validators | None
@@ -472,7 +472,7 @@ class RobotsService:
             # ROBOTSTXT_PARSER failed, and would fail again in a retry (`hopeless`). Don't store
             # that, since other crawls may use another parser.
             access = Unreachable(access.status, policy.cause, hopeless=True)
-            return await self._conclude(fetch, Fetched(access, Freshness(stored=False)))
+            return await self._conclude(fetch, Fetched(access, Freshness(may_store=False)))
         self._count(stats.RESULT.format(outcome=access.outcome.value))
         delays = self._delays(fetch, policy, access)
         self._report_attempt(fetch, policy, access, delays)
@@ -488,7 +488,7 @@ class RobotsService:
             # would start the same fetch again and again. So also store it for that route.
             self._failed_routes[fetch.origin, fetch.route] = policy
         if self.store is not None:
-            may_store = fetched.freshness.stored
+            may_store = fetched.freshness.may_store
             self._runtime.spawn(self.store.publish(fetch.origin, entry, may_store=may_store))
         return policy, access, delays
 

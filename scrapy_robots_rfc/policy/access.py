@@ -53,9 +53,9 @@ _EXPLAINED = {
 }
 
 
-# In the following classes, the `outcome` field is a constant. So is `route_failed`, which is only
-# true if a proxy, an account or the crawl itself failed rather than the site, except in
-# `Unreachable`.
+# In the following classes, the field `outcome` is a constant, and so is `route_failed`, except in
+# `Unreachable`. `route_failed` is true if a proxy, an account or the crawl itself failed, not the
+# site.
 
 
 class Successful(NamedTuple):
@@ -178,7 +178,7 @@ class FetchStep(NamedTuple):
         :param location: the Location header, if any.
         :param body: the decoded body.
         :param unreachable_statuses: the 4xx statuses in ROBOTS_UNREACHABLE_STATUSES, and 304 if
-            there is a cached file, which an unexpected 304 must not replace.
+            there is a cached file, so that an unexpected 304 does not replace it.
         :param cached: the body of the cached file, if the request was conditional (RFC 9110, 13.1).
             Otherwise, a 304 is unexpected.
         """
@@ -248,7 +248,7 @@ def target_of(url: str, location: bytes | None, scheme: Scheme = _HTTP) -> str |
         parts = urlsplit(target)
     except ValueError:
         return None
-    origin = Origin.of(target, accepted)
+    origin = Origin.of_parts(parts, accepted)
     if origin is None:
         return None
     query = f"?{parts.query}" if parts.query else ""
@@ -404,12 +404,12 @@ class Freshness(NamedTuple):
 
     :param lifetime: the freshness lifetime in seconds (4.2.1), or `None` if it is not specified.
     :param age: how long the response has been in other caches, in seconds (5.1).
-    :param stored: False if the response must not be stored (5.2.2.5).
+    :param may_store: False if the response must not be stored (5.2.2.5).
     """
 
     lifetime: float | None = None
     age: float = 0.0
-    stored: bool = True
+    may_store: bool = True
 
 
 # The following functions ignore malformed values. If a header or directive is repeated, they use
@@ -423,12 +423,12 @@ def freshness(lines: HeaderLines, now: float) -> Freshness:
     :param now: the current time as a Unix timestamp, to use if there is no Date header.
     """
     directives = _directives(b",".join(lines(b"Cache-Control")))
-    stored = b"no-store" not in directives
+    may_store = b"no-store" not in directives
     # An Age line may be a list, in which case the first element is used (RFC 9111, 5.1).
     age = parse_seconds(_first(lines, b"Age").partition(b",")[0]) or 0.0
     # A no-cache directive with a value only applies to some headers (RFC 9111, 5.2.2.4).
-    if not stored or directives.get(b"no-cache") == b"":
-        return Freshness(0.0, age, stored=stored)
+    if not may_store or directives.get(b"no-cache") == b"":
+        return Freshness(0.0, age, may_store=may_store)
     # The store is a shared cache, because many spiders may use it, so s-maxage applies (5.2.2.10).
     for name in (b"s-maxage", b"max-age"):
         seconds = parse_seconds(directives.get(name))

@@ -251,7 +251,7 @@ def join_url(base: str, reference: str) -> str:
 
 
 # A site in a setting: `*.example.com`, `https://example.com:8443`. It is compiled on first use.
-_NAME = (
+_SITE = (
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?P<wildcard>\*\.)?"
     r"(?P<host>\[[0-9a-f:.]+\]|[^\s/?#@:*\[\]\\]+)(?P<port>:[0-9]{1,5})?/?"
 )
@@ -283,7 +283,7 @@ class Site(NamedTuple):
         :raises ValueError: if the text is malformed.
         """
         text = text.strip()
-        match = re.fullmatch(_NAME, text, re.IGNORECASE)
+        match = re.fullmatch(_SITE, text, re.IGNORECASE)
         if match is None:
             raise ValueError(text)
         scheme = None if match["scheme"] is None else match["scheme"].lower()

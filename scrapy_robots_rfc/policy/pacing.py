@@ -79,8 +79,7 @@ def pace_of(records: Iterable[Record]) -> Pace | None:
 
     :param records: the group's records with a key in `KEYS`.
     """
-    bounds = [_bound_of(record) for record in records]
-    return _pace_from([bound for bound in bounds if bound is not None])
+    return _pace_from(filter(None, map(_bound_of, records)))
 
 
 def _bound_of(record: Record) -> Bound | None:
@@ -90,7 +89,7 @@ def _bound_of(record: Record) -> Bound | None:
         delay = parse_delay(record.value)
         return Bound(delay, f"Crawl-delay {delay:.15g} s {place}") if delay else None
     rate = parse_rate(record.value)
-    if rate is None or not rate.interval:
+    if rate is None or not rate.interval:  # tiny numbers may round to 0
         return None
     window = rate.window
     hours = "" if window is None else f" {window.start:%H%M}-{window.end:%H%M}"

@@ -205,7 +205,7 @@ def test_weight_of_a_hostile_file(kind: str) -> None:
         value.ask()
         assert value.file.robots is not None
         assert len(groups_of(value.file.robots)) < len(body)  # a spider may ask for all of it
-        assert allocated() - before < module.VALUE_OVERHEAD + module.PARSED_FACTOR * len(body)
+        assert allocated() - before < module.PARSED_OVERHEAD + module.PARSED_FACTOR * len(body)
 
 
 def test_bytes_of_an_origin() -> None:

@@ -78,7 +78,7 @@ async def test_each_product_token_has_its_own_rules(site: Site) -> None:
 @under_the_reactor
 async def test_event_loop_runs_between_two_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several large files that arrive together, the event loop reads one at a time."""
-    runtime, turn, turns, build = Runtime(), 0, list[int](), RuleIndex.build
+    runtime, turn, turns, build = Runtime(), 0, list[int](), RuleIndex._build
 
     def count() -> None:
         nonlocal turn
@@ -91,7 +91,7 @@ async def test_event_loop_runs_between_two_large_files(monkeypatch: pytest.Monke
         turns.append(turn)
         return build(index)
 
-    monkeypatch.setattr(RuleIndex, "build", noted)
+    monkeypatch.setattr(RuleIndex, "_build", noted)
     crawler = get_crawler()
     reader = FileReader(crawler, read_settings(crawler.settings), lambda: NO_AGENT)
     entry = made(Outcome.SUCCESSFUL, 200, "200", 0.0, DAY, 0.0, body=RULES.encode())

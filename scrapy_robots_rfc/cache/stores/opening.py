@@ -89,8 +89,8 @@ def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
         return SqliteStore(path), address
     # For a file without the right prefix, such as `robots.db` or `sqlite:robots`, suggest it.
     file = address.removeprefix("sqlite:").removeprefix("//")
-    is_file = file.endswith(_FILES) or (file != address and file.strip("/"))
-    if is_file and "://" not in file:
+    lacks_slashes = file != address and file.strip("/")
+    if (lacks_slashes or file.endswith(_FILES)) and "://" not in file:
         accepted = f"'{SQLITE}{file}' to use this file, or {CACHE_ACCEPTED}"
         raise SettingError(key, address, accepted)
     if ":" in address:  # not an import path

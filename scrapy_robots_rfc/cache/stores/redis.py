@@ -50,7 +50,8 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 # and the interval. For each waiting worker, it also contains the time when the worker started
 # waiting and the time until which it keeps its place in line. Times are in microseconds on the
 # server's clock, which Lua numbers can represent exactly. If the clock is set back, we continue
-# from the latest time seen so far. Otherwise, a turn would last until the clock has caught up.
+# from the latest time so far (`seen`) by adding `ahead` to the clock. Otherwise, a turn would last
+# until the clock has caught up.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -152,7 +153,7 @@ class RedisStore(SharedStore):
         try:
             self.lease("", "probe", 0.001)
         except (exceptions.OutOfMemoryError, exceptions.ReadOnlyError):
-            pass
+            pass  # redis-py removes these two codes from the text
         except exceptions.ResponseError as error:
             if not _CANNOT_WRITE.search(str(error)):
                 raise
@@ -199,7 +200,7 @@ class RedisStore(SharedStore):
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""
-        microseconds = 1000 * _milliseconds(interval) if interval else 0  # not rounded up
+        microseconds = 1000 * _milliseconds(interval) if interval else 0  # 0 stays 0
         self._end_turn([self.name_of("turn", key)], [owner, microseconds])
 
     def name_of(self, kind: str, key: str) -> bytes:
