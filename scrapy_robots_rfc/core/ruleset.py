@@ -43,9 +43,10 @@ _PIECE = 65_536
 # look up all substrings of the target up to a maximum size instead.
 _MAX_SEARCHES = 96
 _MAX_SIZE = 8
-# Maximum number of special rules to compare with a target, which may take 15 ms. Of the remaining
-# rules, each Disallow counts as a match. Only hostile files have so many rules that share text.
-_MAX_COMPARED = 250
+# About how many characters of special rules to compare with a target, which takes 20 ms at first,
+# and less later. Of the remaining rules, each Disallow counts as a match. In 1,000 real files, at
+# most 2,300 characters are compared.
+_MAX_COMPARED = 8000
 # Maximum number of decisions to cache. Caching one for each rule could double the memory used by a
 # file.
 _MAX_DECISIONS = 256
@@ -173,11 +174,13 @@ class RuleIndex:
             if rank > best_rank and needle in searched
         ]
         candidates.sort(reverse=True)  # most specific first
-        for number, (_, pattern) in enumerate(candidates):
-            if number < _MAX_COMPARED:
+        characters_left = _MAX_COMPARED
+        for _, pattern in candidates:
+            if characters_left > 0:
                 is_match = self._matches(pattern, target)
             else:
                 is_match = self.signed_lines[pattern] < 0  # Disallow
+            characters_left -= len(pattern)
             if is_match:
                 return pattern
         return best

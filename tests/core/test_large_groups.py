@@ -54,7 +54,7 @@ def test_group_of_one_of_many_crawlers() -> None:
 
 @pytest.mark.parametrize(("count", "is_allowed"), [(100, True), (400, False)])
 def test_many_rules_that_share_text(count: int, is_allowed: bool) -> None:
-    """Of more than 250 rules that have to be compared with a URL, each Disallow counts as a match.
+    """Beyond the limit of rules that are compared with a URL, each Disallow counts as a match.
 
     In the end, the most specific one decides, even if it doesn't match.
     """
