@@ -256,8 +256,10 @@ class RuleIndex:
             return rules
         patterns = rules.split("\n")
         # `_find_special` uses needles to skip most of the rules that share a literal. A single rule
-        # uses its literal, which the target is known to contain.
-        needles = [literal] if len(patterns) == 1 else map(_needle, _without_special(patterns))
+        # uses its literal, which the target is known to contain. So do rules without any text.
+        needles: Iterable[str] = [literal] * len(patterns)
+        if literal and len(patterns) > 1:
+            needles = map(_needle, _without_special(patterns))
         ranked = sorted(
             zip(map(self._rank, patterns), needles, patterns, strict=True), reverse=True
         )
