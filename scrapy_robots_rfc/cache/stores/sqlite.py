@@ -238,6 +238,8 @@ class SqliteStore(Store):
         while free.exists():
             number += 1
             free = self._path.with_name(f"{self._path.name}.damaged{number}")
+        # Delete the journal, because another process could take it for one of the new file.
+        self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
         self._path.replace(free)
         logger.warning(
             "The robots.txt store %s is damaged (%s), so it was renamed to %s and a new one is "
