@@ -165,7 +165,7 @@ class RobotsService:
 
         :raises RobotsUndecided: the spider was closed first.
         """
-        policy = self.cached(origin) or await self.fetch(origin).result()
+        policy = self.cached(origin) or await self.fetch_for(origin)
         if policy is None:
             raise undecided_error(origin)
         return policy
@@ -248,7 +248,9 @@ class RobotsService:
         self._count(stats.CACHE_MISSES)
         return self.pending.begin(origin, self.routes.of(request), request)
 
-    async def fetch_for(self, origin: Origin, request: Request) -> OriginPolicy | None:
+    async def fetch_for(
+        self, origin: Origin, request: Request | None = None
+    ) -> OriginPolicy | None:
         """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed.
 
         The request may join a fetch that uses another route. If that fetch fails because of its own
@@ -495,8 +497,8 @@ class RobotsService:
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
         """Return the entry that applies after an attempt, for requests with the fetch's route.
 
-        A route failure isn't held against the site. If the site itself fails, its Retry-After may
-        make the entry last longer.
+        A failure of the route, or of the crawl itself, isn't held against the site. If the site
+        itself fails, its Retry-After may make the entry last longer.
         """
         access = fetched.access
         now = self._runtime.clock()

@@ -391,7 +391,7 @@ def close_requests(crawler: Crawler) -> None:
     """Close a crawl's file, if it has one, because the crawl doesn't start."""
     file = _OPEN.get(crawler)
     if file is not None:
-        file.close()
+        _replace(file.folder / STATE, json.dumps(file.close()))
 
 
 def request_file(crawler: Crawler, folder: Path) -> RequestFile:

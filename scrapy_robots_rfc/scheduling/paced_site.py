@@ -63,7 +63,7 @@ class Turns:
     def ended_without_turn(self, at: float, interval: float) -> None:  # noqa: ARG002 - the same
         """Leave an interval after a request that had no turn, such as one for robots.txt.
 
-        :param at: when its response began to arrive.
+        :param at: when its response arrived.
         """
         self.last = max(self.last, at)
 

@@ -189,7 +189,7 @@ class Throttle:
         return False
 
     def take(self, request: Request, origin: Origin) -> bool:
-        """Return whether a request may be sent now, and take its site's turn if there is one.
+        """Return whether a request may be sent now, and take its site's turn if the site is paced.
 
         If not, `_wake` is called when the turn may have come.
 

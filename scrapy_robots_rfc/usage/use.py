@@ -39,6 +39,7 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.core.uses import find_refusal, header_preferences, unknown_labels
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
+from scrapy_robots_rfc.fetching.service import undecided_error
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, running_middleware
 from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION
 from scrapy_robots_rfc.policy.access import (
@@ -169,9 +170,9 @@ class RfcUseMiddleware:
         is_robots_txt = request_target(request.url) == ROBOTS_TXT
         if origin is None or is_robots_txt or request.meta.get("dont_obey_robotstxt"):
             return
-        service = self._robots.service
-        # The file that allowed the request may have expired since.
-        policy = self._robots.gate.policy_for(request, origin) or await service.get(origin)
+        policy = self._robots.gate.policy_for(request, origin)
+        if policy is None:  # the file that allowed the request has expired since
+            policy = await self._fetch_again(origin, request)
         if policy.exempt is not None:
             return
         tokens = self._robots.user_agents.of(request).tokens
@@ -184,6 +185,19 @@ class RfcUseMiddleware:
         if refusal is not None:
             refusal = refusal._replace(why=f"{policy.source} {refusal.why}")
             self._refuse(request, "robots.txt", refusal, policy)
+
+    async def _fetch_again(self, origin: Origin, request: Request) -> OriginPolicy:
+        """Fetch the robots.txt for a request that was judged already, using its route.
+
+        :raises RobotsUndecided: the spider was closed first.
+        """
+        throttle = self._robots.throttle
+        throttle.release(request)  # because the robots.txt request needs the site's turn first
+        policy = await self._robots.service.fetch_for(origin, request)
+        if policy is None:
+            raise undecided_error(origin)
+        await throttle.wait_for_turn(request, origin)
+        return policy
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Check a response's uses against its headers, its meta tags and tdmrep.json.

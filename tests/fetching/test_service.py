@@ -194,6 +194,19 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
 
 
 @ensureDeferred
+async def test_file_for_a_spider_beside_a_failing_proxy(site: Site) -> None:
+    """A spider that asks for a file gets it, even if a fetch through a proxy is failing."""
+    # Nothing listens on this port.
+    page = Request(site.url("/"), meta={"proxy": "http://127.0.0.1:1"})
+
+    async def script(service: RobotsService) -> None:
+        service.fetch(Origin("http", "127.0.0.1", site.port), page)
+        assert (await service.robots(page.url)).outcome is Outcome.UNAVAILABLE
+
+    await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": []})
+
+
+@ensureDeferred
 async def test_internal_error_is_a_local_failure(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from scrapy_robots_rfc import OriginPriorityQueue
-from scrapy_robots_rfc.errors import JobDirError
+from scrapy_robots_rfc.errors import JobDirError, SettingError
 from tests.support.crawling import Pages, crawl
 from tests.support.disk_queues import queue
 from tests.support.documents import ROOT, block, settings
@@ -209,6 +209,15 @@ async def test_crawl_that_failed_to_start(failing: str, site: Site, tmp_path: Pa
     result = await crawl([], {"JOBDIR": str(tmp_path)})
     assert len(site.pages) == 6
     assert result.stats["finish_reason"] == "finished"
+
+
+@ensureDeferred
+async def test_new_jobdir_of_a_crawl_that_failed_to_start(site: Site, tmp_path: Path) -> None:
+    """Scrapy's own queue accepts a new JOBDIR after a crawl of ours that failed to start."""
+    with pytest.raises(SettingError):
+        await crawl([], {"JOBDIR": str(tmp_path), "ROBOTS_MAX_SIZE": -1})
+    result = await crawl([site.url("/a")], {"JOBDIR": str(tmp_path), **SCRAPYS})
+    assert result.outcomes == {site.url("/a"): 200}
 
 
 OTHER_QUEUE = "were stored by another queue. To finish that crawl, set SCHEDULER_PRIORITY_QUEUE to"

@@ -19,6 +19,7 @@ from scrapy_robots_rfc.errors import SettingError
 from tests.support.case_files import tables
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, executed, rows, settings
+from tests.support.proxies import Proxy
 from tests.support.reports import read
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY
@@ -113,6 +114,24 @@ async def test_refused_requests_take_no_turn() -> None:
         assert site.pages == ["/.well-known/tdmrep.json", "/open"]
     assert (result.stat("allowed"), result.stat("forbidden/use")) == (2, 30)
     assert result.stat("crawl_delay/added_seconds") < 10 * DELAY
+
+
+@ensureDeferred
+async def test_expired_file_is_requested_with_the_proxy_of_the_page(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the file has expired when uses are checked, it is requested with the page's proxy."""
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.reader.MIN_FRESH", 0.01)
+    headers = (("Cache-Control", "max-age=0"),)
+    body = f"User-agent: *\nCrawl-delay: {2 * DELAY}\nAllow: /\n".encode()
+    site.replies["/robots.txt"] = Reply(body=body, headers=headers)
+    with Proxy() as proxy:
+        meta = {"proxy": f"http://{proxy.netloc}"}
+        pages = [Request(site.url(path), meta=meta) for path in ("/a", "/b")]
+        settings = {"ROBOTS_USE": ["search"], "ROBOTS_CACHE_MIN_AGE": 0}
+        result = await crawl(pages, settings)
+        assert result.verdicts() == [200, 200]
+        assert len(proxy.asked) == len(site.asked)
 
 
 @ensureDeferred
