@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -208,7 +209,9 @@ class SqliteStore(Store):
         """
         try:
             # Opening a named pipe or a device might block. Opening a folder fails below.
-            if self._path.exists() and not (self._path.is_file() or self._path.is_dir()):
+            # Look only once, because another process may rename a damaged file at any time.
+            mode = self._path.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise StoreError(
                     f"{self._path} is not a regular file, so it was not changed. Choose another"
                     " path"
