@@ -381,9 +381,8 @@ class RobotsService:
         settings = self._settings
         unreachable_statuses = settings.unreachable_statuses
         if copy is not None and copy.body is not None:
-            unreachable_statuses |= {
-                304
-            }  # an unexpected 304 is a failure, so our copy stays in use
+            # An unexpected 304 counts as a failure, so our copy stays in use.
+            unreachable_statuses |= {304}
         cookies = FetchCookies()
         step = FetchStep(
             fetch.origin.robots_url,
