@@ -166,25 +166,32 @@ class RequestFile:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _refuse_other_queues(folder)
-            # No other code may open the file: closing it again would drop the lock. In
-            # `scrapy shell`, the crawl runs on another thread than the one that created it.
-            self._connection = sqlite3.connect(
-                self._path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
-            )
-            try:
-                #: The number of requests of each part that an earlier process left.
-                self.counts: dict[PartKey, int] = self._lock_and_count()
-                (last_place,) = self._connection.execute(_LAST_PLACE).fetchone()
-                self._last_place: int = last_place or 0
-                self._enlarge_journal()
-                _replace(folder / STATE, json.dumps(_STATE_IN_USE))
-            except BaseException:
-                self._connection.close()
-                raise
+            self._open()
         except (OSError, ValueError, sqlite3.Error) as error:
             raise JobDirError(self._explain(error)) from error
 
     # Opening and closing.
+
+    def _open(self, *, is_retry: bool = False) -> None:
+        """Open and lock the file. If another crawl has just removed it, create a new one."""
+        # No other code may open the file: closing it again would drop the lock. In `scrapy shell`,
+        # the crawl runs on another thread than the one that created it.
+        self._connection = sqlite3.connect(
+            self._path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+        )
+        try:
+            #: The number of requests of each part that an earlier process left.
+            self.counts: dict[PartKey, int] = self._lock_and_count()
+            (last_place,) = self._connection.execute(_LAST_PLACE).fetchone()
+            self._last_place: int = last_place or 0
+            self._enlarge_journal()
+            _replace(self.folder / STATE, json.dumps(_STATE_IN_USE))
+        except BaseException as error:
+            self._connection.close()
+            is_removed = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED
+            if is_retry or not is_removed:
+                raise
+            self._open(is_retry=True)
 
     def _lock_and_count(self) -> dict[PartKey, int]:
         """Lock the file, check that it is ours or create its table, and count its requests."""
@@ -205,6 +212,8 @@ class RequestFile:
         run("PRAGMA journal_mode = PERSIST")  # only possible outside a transaction
         if is_empty:
             self._connection.executescript(_CREATE)
+        # Write something: SQLite refuses to if the crawl that had the lock has removed the file.
+        run(f"PRAGMA application_id = {_APPLICATION_ID}")
         return {
             PartKey(slot.decode("utf-8", "surrogatepass"), origin): count
             for slot, origin, count in run(_COUNT)

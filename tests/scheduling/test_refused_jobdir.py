@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
+from scrapy import Request
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
@@ -21,7 +22,7 @@ from twisted.internet.threads import deferToThread
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc.errors import JobDirError, SettingError
 from tests.support.crawling import Pages, crawl
-from tests.support.disk_queues import queue
+from tests.support.disk_queues import drained, queue
 from tests.support.documents import ROOT, block, settings
 from tests.support.processes import python
 from tests.support.site import Reply, Site
@@ -304,3 +305,24 @@ def test_two_crawls_that_start_together(tmp_path: Path) -> None:
         each.communicate("\n")
     assert lines.count("opened") == 1
     assert any(line.startswith("Another crawl is using JOBDIR") for line in lines)
+
+
+def test_crawl_that_waits_for_one_that_is_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl that waited while another one removed its empty file stores requests in a new one."""
+    closing = queue(tmp_path)
+    connect = sqlite3.connect
+
+    def connect_and_wait(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*args, **options)
+        monkeypatch.undo()
+        assert closing.close() == {}
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_and_wait)
+    waiting = queue(tmp_path)
+    waiting.push(Request("http://a.example/"))
+    resumed = queue(tmp_path, waiting.close())
+    assert drained(resumed) == ["http://a.example/"]
+    assert resumed.close() == {}
