@@ -251,7 +251,8 @@ class RequestFile:
             is_empty = self._connection.execute(_LAST_PLACE).fetchone() == (None,)
         is_removed = is_empty and not self._is_unusable
         if is_removed:  # before the lock is dropped, because another crawl may be waiting for it
-            for name in (FILE, _JOURNAL):
+            # The file is last, because a crawl that starts without it creates its own journal.
+            for name in (_JOURNAL, FILE):
                 (self.folder / name).unlink(missing_ok=True)
         self._connection.close()
         for cause, count in self._unrestored.items():

@@ -326,3 +326,23 @@ def test_crawl_that_waits_for_one_that_is_closing(
     resumed = queue(tmp_path, waiting.close())
     assert drained(resumed) == ["http://a.example/"]
     assert resumed.close() == {}
+
+
+def test_crawl_that_starts_while_another_one_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl that removes its empty file doesn't remove the journal of one that starts then."""
+    closing = queue(tmp_path)
+    unlink, started = Path.unlink, []
+
+    def unlink_and_start(path: Path, **options: Any) -> None:
+        unlink(path, **options)
+        if path.name == "requests.sqlite":
+            started.append(queue(tmp_path))
+
+    monkeypatch.setattr(Path, "unlink", unlink_and_start)
+    assert closing.close() == {}
+    assert len(started) == 1
+    assert (tmp_path / "requests.sqlite-journal").exists()
+    monkeypatch.undo()
+    started[0].close()
