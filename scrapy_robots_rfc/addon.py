@@ -143,10 +143,10 @@ def _put_scheduler(settings: BaseSettings) -> None:
         return
     # Import these here, because they load most of the package. Scrapy's download handlers would
     # take longer to load afterwards, because they inspect every loaded module.
-    from scrapy_robots_rfc.middleware.startup import has_our_queue  # noqa: PLC0415
+    from scrapy_robots_rfc.middleware.startup import waits_in_scheduler  # noqa: PLC0415
     from scrapy_robots_rfc.scheduling.scheduler import scheduler_around  # noqa: PLC0415
 
-    if not has_our_queue(settings):
+    if not waits_in_scheduler(settings):
         _put(settings, "SCHEDULER", scheduler_around(scheduler))
 
 

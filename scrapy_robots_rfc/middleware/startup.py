@@ -88,7 +88,7 @@ def settings_of(crawler: Crawler, our_class: type) -> Settings:
             )
         raise NotConfigured
     _log_middlewares(scrapy_settings, our_class, log)
-    if not has_our_queue(scrapy_settings):
+    if not waits_in_scheduler(scrapy_settings):
         log(
             logging.WARNING,
             "requests leave the scheduler before their robots.txt is known, so waiting requests"
@@ -134,8 +134,8 @@ def has_third_party_component(settings: BaseSettings) -> bool:
     return any(_is_third_party(each) for each in components if each is not None)
 
 
-def has_our_queue(settings: BaseSettings) -> bool:
-    """Return whether requests stay in the scheduler until their robots.txt is known.
+def waits_in_scheduler(settings: BaseSettings) -> bool:
+    """Return whether requests wait in the scheduler until their robots.txt is known.
 
     Also return True if the setting isn't a scheduler, because Scrapy reports that anyway.
     """
