@@ -32,7 +32,6 @@ from scrapy_robots_rfc.scheduling.disk import (
 )
 from scrapy_robots_rfc.scheduling.gate import (
     MAX_LOOKS,
-    RETURNED,
     QueuedOrigin,
     gate_of,
     restore_filter,
@@ -125,7 +124,7 @@ class OriginPriorityQueue:
         """
         # A request that the middleware returned has `dont_filter`, because the dupefilter knows it
         # already. It has passed the dupefilter by now, so reset that.
-        if RETURNED in request.meta:
+        if request.dont_filter:
             restore_filter(request)
         url = urlparse_cached(request)  # only once, because the look-up is slow
         queued_origin = self._gate.queued_origin(request, url)
