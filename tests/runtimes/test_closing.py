@@ -95,7 +95,7 @@ async def test_failed_maintenance(
     assert len(failures) == 1
 
 
-class Inline(Pages):
+class Bypassing(Pages):
     """Downloads a page in `start`, and closes itself while the page waits for robots.txt."""
 
     async def start(self) -> AsyncIterator[Any]:
@@ -114,10 +114,10 @@ class Inline(Pages):
     "reply", [HANG, robots("User-agent: *\nCrawl-delay: 30\n")], ids=["robots.txt", "turn"]
 )
 @in_every_runtime
-async def test_inline_request_at_the_end(site: Site, reply: Any) -> None:
-    """An inline request that waits when the spider closes ends at once, with an exception."""
+async def test_request_outside_the_scheduler_at_the_end(site: Site, reply: Any) -> None:
+    """A request that bypassed the scheduler gets an exception as soon as the spider closes."""
     site.replies["/robots.txt"] = reply
-    result = await crawl([site.url("/a")], spider=Inline)
+    result = await crawl([site.url("/a")], spider=Bypassing)
     assert result.verdicts(site.url("/a")) == ["RobotsUndecided"]
     assert (result.stat("undecided"), site.pages) == (1, [])
     assert result.stats["elapsed_time_seconds"] < 5

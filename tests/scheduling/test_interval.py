@@ -222,7 +222,7 @@ class Images(Pages):
 @pytest.mark.reactor
 @ensureDeferred
 async def test_file_that_runs_out_while_images_wait(paced: Site) -> None:
-    """Inline requests leave the turn to the robots.txt request that they wait for."""
+    """Requests that bypass the scheduler leave the turn to the robots.txt that they wait for."""
     settings = {
         "ROBOTS_CACHE_MAX_AGE": 2 * DELAY,
         "ROBOTS_CACHE_MIN_AGE": 0,

@@ -119,7 +119,7 @@ def test_sites_take_turns() -> None:
     assert found == ["a", "b", "a", "c", "b"]
 
 
-def test_inline_fetch_of_an_origin_without_room() -> None:
+def test_fetch_outside_the_scheduler_of_an_origin_without_room() -> None:
     """An origin that waits for room is woken when a request outside the scheduler fetches its file.
 
     The next origin then uses the room.
