@@ -26,7 +26,7 @@ from scrapy_robots_rfc.cache.entry import Validators
 from scrapy_robots_rfc.core.text import message_of
 from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError
 from scrapy_robots_rfc.fetching.decoding import GZIP_MAGIC, MAX_EXPANSION, without_codings
-from scrapy_robots_rfc.fetching.pending import CUT_AFTER, PendingFetch
+from scrapy_robots_rfc.fetching.pending import PendingFetch
 from scrapy_robots_rfc.fetching.routes import Routes
 from scrapy_robots_rfc.optional import ADAPT_FTP
 from scrapy_robots_rfc.policy.origins import Answers
@@ -132,10 +132,6 @@ class Downloader:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
-        if self._has_small_pool and not fetch.was_cut:
-            # This attempt may be cut short. With a small pool, cancelling it wouldn't help, because
-            # the handler keeps the connection until the timeout. So set a shorter timeout instead.
-            meta["download_timeout"] = min(meta["download_timeout"], CUT_AFTER)
         if fetch.source is not None:
             self.inherit_route(fetch.source, url, meta, headers)
         if url.startswith("ftp:"):

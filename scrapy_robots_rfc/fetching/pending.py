@@ -5,7 +5,7 @@ that is waiting for a fetch continues when it ends, for whatever reason. The ste
 `service.py`.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -27,26 +27,19 @@ Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy]]
 
 T = TypeVar("T")
 
-#: Maximum number of concurrent fetches. It is lower if there are few file descriptors or
-#: CONCURRENT_REQUESTS is small (see `max_fetches`).
+#: Maximum number of fetches that have room. It is lower if CONCURRENT_REQUESTS is small.
 MAX_FETCHES = 256
-# Maximum number of concurrent fetches as a multiple of CONCURRENT_REQUESTS.
+# Maximum number of fetches that have room as a multiple of CONCURRENT_REQUESTS.
 _FETCHES_PER_REQUEST = 16
-
-# Every fourth room is for a further attempt.
-_RETRY_EVERY = 4
 # Maximum number of origins and fetches that get room in one iteration of the event loop.
 _MAX_GIVEN = 20
 
+#: Seconds after which an exchange loses its room. It continues, but another fetch may start, so
+#: sites that hang don't keep the others waiting for long.
+ROOM_TIME = 10.0
+
 #: Seconds between calls to `PendingFetches.tick`.
 TICK = 0.25
-
-#: Seconds that an exchange may take before its attempt is cut short, if other origins are in line.
-#: The next attempt gets the full ROBOTS_TIMEOUT for each exchange.
-CUT_AFTER = 10.0
-
-#: Interrupts an attempt to make room for another origin. The fetch continues later.
-CUT_SHORT = RuntimeError("other origins wait for room")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -63,10 +56,9 @@ class PendingFetch:
         none.
     :param failing_since: when the file was first found to be unreachable, if this fetch has failed
         before.
-    :param was_cut: True if an attempt was cut short.
     :param request: the robots.txt request that is in the downloader.
     :param timed_from: when the timeout for the current exchange started.
-    :param interruption: why `tick` interrupted the current attempt, or `None`.
+    :param is_late: True if `tick` has cancelled the current exchange.
     """
 
     origin: Origin
@@ -79,10 +71,9 @@ class PendingFetch:
     copy: CacheEntry | None = None
     validity_before: Validity | None = None
     failing_since: float | None = None
-    was_cut: bool = False
     request: Request | None = None
     timed_from: float = 0.0
-    interruption: Exception | None = None
+    is_late: bool = False
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
@@ -109,12 +100,6 @@ class PendingFetch:
         before = self.validity_before
         return before is None or before.outcome is not outcome
 
-    def interrupt(self, error: Exception) -> None:
-        """Cancel the current attempt, so that `run_exchange` returns the given error."""
-        self.interruption = error
-        if self.task is not None:
-            self.task.cancel()
-
 
 class PendingFetches:
     """A crawl's fetches in progress.
@@ -139,19 +124,17 @@ class PendingFetches:
         self.on_end: Callable[[PendingFetch], object] = lambda _: None
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
+        self._max_connections = max_connections(crawler)
         #: The fetches in progress.
         self.fetches: dict[Origin, PendingFetch] = {}
-        # The fetches that count towards the maximum. Those waiting for their next attempt don't.
-        self._counted: set[PendingFetch] = set()
-        # The fetches that are currently sending a request to their site.
+        # The fetches that have room.
+        self._with_room: set[PendingFetch] = set()
+        # The fetches whose timeout is running.
         self._exchanging: set[PendingFetch] = set()
-        #: Origins in line for their first fetch, as keys. `on_room` is called when there is room.
-        self.line: OrderedDict[Origin, None] = OrderedDict()
-        # Fetches in line for a further attempt.
-        self._retries: deque[tuple[PendingFetch, Waiter[None]]] = deque()
-        # Number of times that room was given so far. Every fourth time, it is for a retry.
-        self._rooms_given = 0
-        #: Starts a fetch for the first origin in line, if it still needs one.
+        #: The line for room. An origin's value is `None` if its fetch hasn't started, so `on_room`
+        #: will be called. Otherwise, the fetch waits for room for its next exchange.
+        self.line: OrderedDict[Origin, Waiter[None] | None] = OrderedDict()
+        #: Starts a fetch for an origin that was in line, if it still needs one.
         self.on_room: Callable[[Origin], object] = lambda _: None
 
     # Starting and ending fetches.
@@ -164,7 +147,7 @@ class PendingFetches:
         fetch = PendingFetch(origin, route, source, self._runtime.clock())
         self.fetches[origin] = fetch
         self.line.pop(origin, None)
-        self.take_room(fetch)
+        self._with_room.add(fetch)
         fetch.task = self._runtime.spawn(self._run(fetch))
         return fetch
 
@@ -186,6 +169,7 @@ class PendingFetches:
         """End a fetch and resume everything that is waiting for it, even if `on_end` raises."""
         fetch.has_ended = True
         fetch.policy = policy
+        self.line.pop(fetch.origin, None)
         try:
             self.on_end(fetch)  # first, because it may count the requests that are waiting for it
         finally:
@@ -203,52 +187,45 @@ class PendingFetches:
                 if fetch.task is not None:
                     fetch.task.cancel()
 
-    # The maximum.
+    # Room.
 
     def has_room(self) -> bool:
         """Return whether a fetch may start."""
-        return len(self._counted) < self._max
+        if len(self._with_room) >= self._max:
+            return False
+        return len(self._with_room | self._exchanging) < self._max_connections
 
-    def take_room(self, fetch: PendingFetch) -> None:
-        """Count a fetch, even if that exceeds the maximum, because its request can't wait."""
-        if not fetch.has_ended:
-            self._counted.add(fetch)
-
-    async def enter(self, fetch: PendingFetch) -> None:
-        """Wait until there is room for a fetch's next attempt, then count the fetch again."""
+    async def _enter(self, fetch: PendingFetch) -> None:
+        """Wait until there is room for a fetch's next exchange, unless the fetch still has room."""
         _raise_if_ended(fetch)
-        if self.has_room():
-            self._counted.add(fetch)
-            return
-        entered: Waiter[None] = Waiter()
-        self._retries.append((fetch, entered))
-        await entered
+        if fetch not in self._with_room and not self.has_room():
+            room: Waiter[None] = Waiter()
+            self.line[fetch.origin] = room
+            await room
+            _raise_if_ended(fetch)
+        self._with_room.add(fetch)
 
     def leave(self, fetch: PendingFetch) -> None:
-        """Stop counting a fetch, and give its room to the next in line."""
-        self._counted.discard(fetch)
-        if (self.line or self._retries) and not _scrapy.is_closing(self._crawler):
+        """Give a fetch's room to the next in line."""
+        self._with_room.discard(fetch)
+        if self.line and not _scrapy.is_closing(self._crawler):
             self._give_rooms()
 
     def _give_rooms(self) -> None:
         """Let those in line start, as long as there is room.
 
-        First attempts come before further ones, but every fourth room is for a further one.
-        Otherwise new origins could keep these waiting forever. An origin may need no fetch any
-        more, so this may take many steps. After `_MAX_GIVEN`, it continues in the next iteration.
+        An origin may need no fetch any more, so this may take many steps. After `_MAX_GIVEN`, it
+        continues in the next iteration.
         """
         for _ in range(_MAX_GIVEN):
-            if not self.has_room() or not (self.line or self._retries):
+            if not self.line or not self.has_room():
                 return
-            self._rooms_given += 1
-            is_for_retry = bool(self._retries) and self._rooms_given % _RETRY_EVERY == 0
-            if self.line and not is_for_retry:
-                origin, _ = self.line.popitem(last=False)
+            origin, room = self.line.popitem(last=False)
+            if room is None:
                 self.on_room(origin)
             else:
-                fetch, entered = self._retries.popleft()
-                self.take_room(fetch)  # unless it has ended, because its task was cancelled
-                entered.resolve(None)
+                self._with_room.add(self.fetches[origin])
+                room.resolve(None)
         self._runtime.call_later(0, self._give_rooms)
 
     # Timeouts.
@@ -256,69 +233,70 @@ class PendingFetches:
     async def run_exchange(
         self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]
     ) -> T | Exception:
-        """Return an exchange's result or error, or the error that `tick` interrupts it with."""
-        _raise_if_ended(fetch)
-        self._start_clock(fetch)
+        """Return an exchange's result or error, or a `TimeoutError` if `tick` cancels it."""
+        fetch.is_late = False
         try:
+            await self._enter(fetch)
+            self._start_clock(fetch)
             return await exchange
         except CANCELLED:
-            if fetch.interruption is None:  # the crawl is ending
+            if not fetch.is_late:  # the crawl is ending
                 raise
-            self._runtime.forget_cancellation()  # only this attempt was interrupted
-            return fetch.interruption
+            self._runtime.forget_cancellation()  # only this exchange was cancelled
+            return TimeoutError()
         except RobotsUndecided:  # the spider is closing, so it isn't the site's fault
             self.cancel_all()
             raise  # replaced below, because this fetch has ended now
         except Exception as error:  # noqa: BLE001 - errors are returned
             return error
         finally:
+            exchange.close()  # if it hasn't started
             self._exchanging.discard(fetch)
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
             _raise_if_ended(fetch)  # `tick` or `cancel_all` has ended it, so drop this result
 
     def _start_clock(self, fetch: PendingFetch) -> None:
-        """Start the timeout for an exchange, which `tick` may interrupt from now on."""
-        fetch.interruption = None
+        """Start the timeout of a fetch's exchange."""
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)
 
+    def pause(self, fetch: PendingFetch) -> None:
+        """Stop a fetch's timeout and give its room away, because it waits for its site's turn."""
+        self._exchanging.discard(fetch)
+        self.leave(fetch)
+
+    def resume(self, fetch: PendingFetch) -> None:
+        """Undo `pause`, even if that exceeds the maximum, because a turn must not wait for room."""
+        if not fetch.has_ended:
+            self._with_room.add(fetch)
+            self._start_clock(fetch)
+
     def tick(self) -> None:
-        """Interrupt attempts that take too long, and end all fetches when the crawl ends.
+        """Cancel exchanges that take too long, and end all fetches when the crawl ends.
 
-        For each origin in line, cut a slow attempt short, but only once per fetch, so that a slow
-        site gets the full timeout in the end.
-
-        Called every `TICK` seconds. Time spent in a downloader slot's queue, or waiting for the
-        site's turn, doesn't count. Usually the download handler times out first.
+        Called every `TICK` seconds. Time spent in a downloader slot's queue doesn't count. Usually
+        the download handler times out first.
         """
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
             return
         now = self._runtime.clock()
-        in_line = len(self.line)
         for fetch in list(self._exchanging):
-            if self._is_unsent(fetch):
+            if fetch.request is not None and _scrapy.is_queued(self._crawler, fetch.request):
                 fetch.timed_from = now
-                continue
             seconds = now - fetch.timed_from
-            is_late = seconds >= self._timeout + TICK
-            if fetch.interruption is None:
-                if is_late:
-                    fetch.interrupt(TimeoutError())
-                elif in_line and not fetch.was_cut and seconds >= CUT_AFTER:
-                    in_line -= 1
-                    fetch.interrupt(CUT_SHORT)
-            elif fetch.interruption is not CUT_SHORT or is_late:  # after a cut, it may clean up
-                # It was interrupted in an earlier call, but a middleware ignores the cancellation.
-                # So don't wait for its task any longer.
+            if seconds >= ROOM_TIME:
+                self.leave(fetch)
+            if seconds < self._timeout + TICK:
+                continue
+            if not fetch.is_late:
+                fetch.is_late = True
+                if fetch.task is not None:
+                    fetch.task.cancel()
+            else:
+                # A middleware ignores the cancellation. So don't wait for the task any longer.
                 self._exchanging.discard(fetch)
-                self._end(fetch, self._on_error(fetch, fetch.interruption))
-
-    def _is_unsent(self, fetch: PendingFetch) -> bool:
-        """Return whether the request can't have reached the site yet."""
-        if fetch not in self._counted:  # it gave up its room to wait for its site's turn
-            return True
-        return fetch.request is not None and _scrapy.is_queued(self._crawler, fetch.request)
+                self._end(fetch, self._on_error(fetch, TimeoutError()))
 
 
 def _raise_if_ended(fetch: PendingFetch) -> None:
@@ -328,17 +306,18 @@ def _raise_if_ended(fetch: PendingFetch) -> None:
 
 
 def max_fetches(crawler: Crawler) -> int:
-    """Return the maximum number of concurrent fetches for a crawl.
-
-    If pages and robots.txt files share connections, a quarter of them are reserved for pages.
-    Otherwise, each fetch opens its own connection. These may use a quarter of the file descriptors.
-    """
+    """Return the maximum number of fetches that have room in a crawl."""
     concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")  # 0 means no limit
-    limits = [MAX_FETCHES]
-    if concurrent_requests:
-        limits.append(_FETCHES_PER_REQUEST * concurrent_requests)
+    return min(MAX_FETCHES, _FETCHES_PER_REQUEST * concurrent_requests or MAX_FETCHES)
+
+
+def max_connections(crawler: Crawler) -> int:
+    """Return the maximum number of connections for fetches, with or without room.
+
+    If pages and robots.txt files share a small pool, a quarter of it is reserved for pages.
+    Otherwise, fetches may use half of the file descriptors.
+    """
+    concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
     if concurrent_requests and _scrapy.has_small_pool(crawler):
-        limits.append(3 * concurrent_requests // 4)
-    else:
-        limits.append(descriptor_limit() // 4)
-    return max(1, min(limits))
+        return max(1, 3 * concurrent_requests // 4)
+    return max(1, descriptor_limit() // 2)

@@ -16,7 +16,7 @@ from scrapy.utils.datatypes import LocalCache
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import _scrapy, signals, stats
-from scrapy_robots_rfc._runtime import LATE, Runtime, Waiter, doubling
+from scrapy_robots_rfc._runtime import Runtime, Waiter, doubling
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
@@ -34,7 +34,7 @@ from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.pending import CUT_SHORT, PendingFetch, PendingFetches
+from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Route, Routes, with_route
 from scrapy_robots_rfc.fetching.sources import OfflineReplay, PolicySource
@@ -290,10 +290,6 @@ class RobotsService:
                 await self._sleep(fetch, next(lease_pauses))
                 continue
             fetched = await self._request(fetch)
-            if fetched is None:  # interrupted to make room, so let another fetch start first
-                fetch.was_cut = True
-                await self._sleep(fetch, 0.0)
-                continue
             access = fetched.access
             if isinstance(access, Local) and access.shortage:  # not sent, so not an attempt
                 pause = next(shortage_pauses)
@@ -315,11 +311,9 @@ class RobotsService:
             await self._sleep(fetch, delays[0])  # the other delays are only logged
 
     async def _sleep(self, fetch: PendingFetch, seconds: float) -> None:
-        """Give the fetch's room to others while it sleeps, then wait until there is room again."""
+        """Give the fetch's room to others while it sleeps. `run_exchange` takes room again."""
         self.pending.leave(fetch)
-        if seconds:
-            await self._runtime.sleep(seconds)
-        await self.pending.enter(fetch)
+        await self._runtime.sleep(seconds)
 
     # Looking for a copy.
 
@@ -374,8 +368,8 @@ class RobotsService:
 
     # Making an attempt.
 
-    async def _request(self, fetch: PendingFetch) -> Fetched | None:
-        """Request the file and follow redirects. Return `None` if the attempt was interrupted."""
+    async def _request(self, fetch: PendingFetch) -> Fetched:
+        """Request the file and follow redirects."""
         self._count(stats.REQUEST_COUNT)
         copy = fetch.copy
         settings = self._settings
@@ -396,10 +390,6 @@ class RobotsService:
             if step.cookie:
                 request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.run_exchange(fetch, self.download.send(request))
-            # With a small pool, `Downloader.request` sets a short timeout to cut attempts short.
-            has_short_timeout = request.meta["download_timeout"] < settings.timeout
-            if answer is CUT_SHORT or (has_short_timeout and isinstance(answer, LATE)):
-                return None
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))

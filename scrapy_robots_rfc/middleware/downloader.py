@@ -185,11 +185,11 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         Otherwise many redirects to one paced site would block fetches for all other sites.
         """
         fetch: PendingFetch = request.meta[MARK].fetch
-        self.service.pending.leave(fetch)
+        self.service.pending.pause(fetch)
         try:
             await self.throttle.wait_for_turn(request, origin)
         finally:
-            self.service.pending.take_room(fetch)
+            self.service.pending.resume(fetch)
 
     def _judge(self, request: Request, policy: OriginPolicy) -> _Result:
         """Judge a request. If it is allowed, let it through when its site's turn comes."""

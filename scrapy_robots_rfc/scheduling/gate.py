@@ -243,7 +243,7 @@ class Gate:
         origin = queued_origin.origin
         if origin is not None and not queued_origin.parts:
             self.origins.pop(origin, None)
-            if self._service is not None:
+            if self._service is not None and origin not in self._service.pending.fetches:
                 self._service.pending.line.pop(origin, None)
 
     def wake(self, origin: Origin | None) -> None:
@@ -280,7 +280,8 @@ class Gate:
         if self._service is None:
             return
         pending = self._service.pending
-        for origin in islice(chain(pending.fetches, pending.line), max_origins):
+        in_line = (origin for origin in pending.line if origin not in pending.fetches)
+        for origin in islice(chain(pending.fetches, in_line), max_origins):
             queued_origin = self.origins.get(origin)
             if queued_origin is not None:
                 yield origin, queued_origin.size

@@ -14,8 +14,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc._runtime import CANCELLED, Runtime
 from scrapy_robots_rfc.fetching.pending import (
-    CUT_AFTER,
-    CUT_SHORT,
+    ROOM_TIME,
     TICK,
     PendingFetch,
     PendingFetches,
@@ -71,15 +70,12 @@ class Desk:
 
     async def get(self, fetch: PendingFetch) -> OriginPolicy:
         while True:
-            self.asked.append(fetch.origin.host)
             answer = await self.fetches.run_exchange(fetch, self.answer(fetch.origin.host))
-            if answer is not CUT_SHORT:
+            if answer != "redirect":
                 return policy(answer if isinstance(answer, str) else type(answer).__name__)
-            fetch.was_cut = True
-            self.fetches.leave(fetch)
-            await self.fetches.enter(fetch)
 
     async def answer(self, host: str) -> str:
+        self.asked.append(host)
         self.answers[host] = Deferred()
         return await maybe_deferred_to_future(self.answers[host])
 
@@ -154,37 +150,38 @@ async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) 
     assert results == []
 
 
+@pytest.mark.reactor
 @under_the_reactor
 async def test_line(clock: Clock) -> None:
-    """Origins that were never tried come first; an attempt that is cut short comes last.
-
-    Its next attempt is not cut short again.
-    """
+    """An exchange loses its room after some time and continues. Its next one stands in line."""
     desk = Desk()
     hosts = [str(number) for number in range(MAX)]
-    for host in hosts:
-        desk.begin(host)
+    fetches = [desk.begin(host) for host in hosts]
     await turns()
     assert not desk.fetches.has_room()
-    passes(desk, clock, CUT_AFTER)
+    passes(desk, clock, ROOM_TIME - TICK)
+    desk.wait_in_line("a")
     await turns()
-    assert desk.asked == hosts  # no other origin waits for room
-    desk.wait_in_line("b")
+    assert desk.asked == hosts
     passes(desk, clock, TICK)
+    assert desk.fetches.has_room()
+    others = [str(number) for number in range(MAX, 2 * MAX - 1)]
+    for host in others:
+        desk.begin(host)
     await turns()
-    assert desk.asked == [*hosts, "b"]
-    passes(desk, clock, 2 * TICK)  # the attempt that was cut short cuts no others
-    [cut] = [host for host in hosts if desk.answers[host].called]
-    desk.wait_in_line("c")
-    desk.answers["b"].callback("value")
+    assert desk.asked == [*hosts, "a", *others]
+    desk.answers["0"].callback("redirect")  # its next exchange needs room
+    desk.answers["1"].callback("value")  # it had no room to give
     await turns()
-    assert desk.asked == [*hosts, "b", "c"]
-    desk.answers["c"].callback("value")
+    desk.wait_in_line("b")
+    desk.answers["a"].callback("redirect")  # it still has room
     await turns()
-    assert desk.asked == [*hosts, "b", "c", cut]
-    desk.wait_in_line("other")
-    passes(desk, clock, TIMEOUT - TICK)
-    assert not desk.fetches.fetches[origin(cut)].interruption
+    assert desk.asked == [*hosts, "a", *others, "a"]
+    for host in ("a", others[0]):
+        desk.answers[host].callback("value")
+    await turns()
+    assert desk.asked == [*hosts, "a", *others, "a", "0", "b"]
+    assert [fetch.has_ended for fetch in fetches] == [False, True] + [False] * (MAX - 2)
     desk.close()
 
 
@@ -207,14 +204,31 @@ async def test_no_wake_up_is_lost() -> None:
 
 @pytest.mark.parametrize(("concurrent_requests", "expected"), [(0, 256), (1, 16), (4, 64)])
 def test_maximum(concurrent_requests: int, expected: int) -> None:
-    """At most 256 fetches are under way, or 16 for each of CONCURRENT_REQUESTS."""
+    """At most 256 fetches have room, or 16 for each of CONCURRENT_REQUESTS."""
+    crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": concurrent_requests})
+    assert max_fetches(crawler) == expected
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_connections(clock: Clock) -> None:
+    """Fetches use half of the file descriptors, also if they no longer have room."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": concurrent_requests})
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
-        assert max_fetches(crawler) == expected
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
-        assert max_fetches(crawler) == min(expected, 50)
+        desk = Desk()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    while desk.fetches.has_room():
+        for _ in range(MAX):
+            if desk.fetches.has_room():
+                desk.begin(str(len(desk.gets)))
+        await turns()
+        passes(desk, clock, ROOM_TIME)
+    assert len(desk.asked) == 100
+    desk.wait_in_line("a")
+    desk.answers["0"].callback("value")
+    await turns()
+    assert desk.asked[100:] == ["a"]
+    desk.close()

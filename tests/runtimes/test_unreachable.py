@@ -106,7 +106,7 @@ async def test_hanging_hosts_give_way_to_others(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many hanging hosts delay no other site, and do not fail sooner because of that."""
-    monkeypatch.setattr(pending, "CUT_AFTER", 0.3)
+    monkeypatch.setattr(pending, "ROOM_TIME", 0.3)
     monkeypatch.setattr(pending, "MAX_FETCHES", 8)
     with socket.create_server(("", 0), backlog=100) as hanging:
         port = hanging.getsockname()[1]

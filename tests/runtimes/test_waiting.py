@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, signals
 
-from scrapy_robots_rfc.fetching.pending import TICK, max_fetches
+from scrapy_robots_rfc.fetching.pending import TICK, max_connections, max_fetches
 from scrapy_robots_rfc.reporting import crawl_log
 from tests.support.crawling import Pages, crawl, listening, records, short
 from tests.support.running import in_every_runtime
@@ -178,7 +178,10 @@ async def test_few_fetches_at_once() -> None:
         sites = [stack.enter_context(Site({"/robots.txt": answer})) for _ in range(17)]
         settings = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 100}
         opened = listening(
-            lambda spider: limits.append(max_fetches(spider.crawler)), signals.spider_opened
+            lambda spider: limits.append(
+                min(max_fetches(spider.crawler), max_connections(spider.crawler))
+            ),
+            signals.spider_opened,
         )
         pages = [site.url("/few/1") for site in sites]
         result = await crawl(pages, settings, prepare=opened)
