@@ -122,7 +122,7 @@ class Downloader:
     def request(self, url: str, fetch: PendingFetch, known: Validators | None) -> Request:
         """Return a request for a robots.txt. A proxy from the environment is added when it is sent.
 
-        :param fetch: the fetch that it belongs to. The request uses the same route as its source.
+        :param fetch: the fetch that it belongs to. The request uses the same route as its page.
         :param known: the validators of a cached file, so that the site can answer 304.
         """
         meta = {**self._meta, MARK: _Exchange(fetch)}
@@ -132,8 +132,8 @@ class Downloader:
             headers[b"If-None-Match"] = known.etag
         if known is not None and known.last_modified is not None:
             headers[b"If-Modified-Since"] = known.last_modified
-        if fetch.source is not None:
-            self.inherit_route(fetch.source, url, meta, headers)
+        if fetch.page is not None:
+            self.inherit_route(fetch.page, url, meta, headers)
         if url.startswith("ftp:"):
             # Scrapy's handler ignores proxies. So keep HttpProxyMiddleware from adding one from the
             # environment, which would then be blamed for failures.
@@ -142,28 +142,28 @@ class Downloader:
         return Request(url, priority=1000, callback=NO_CALLBACK, meta=meta, headers=headers)
 
     def inherit_route(
-        self, source: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]
+        self, page: Request, url: str, meta: dict[str, Any], headers: dict[bytes, bytes]
     ) -> None:
         """Copy the proxy, local address and FTP account from a page request.
 
         The `download_slot` isn't copied, because a robots.txt request that hangs would block all
         hosts that share the slot.
         """
-        page_meta = source.meta
+        page_meta = page.meta
         if "bindaddress" in page_meta:
             meta["bindaddress"] = page_meta["bindaddress"]
-        if "ftp_user" in page_meta and _same_host(source, url):
+        if "ftp_user" in page_meta and _same_host(page, url):
             meta.update((key, page_meta[key]) for key in _FTP_ACCOUNT if key in page_meta)
         if "proxy" not in page_meta:
             return
         # If the page's proxy came from the environment, don't copy it. HttpProxyMiddleware picks
         # one for each redirect, based on the URL scheme.
-        environment_route = self._routes.default_route(source)
-        if environment_route is not None and environment_route == self._routes.of(source):
+        environment_route = self._routes.default_route(page)
+        if environment_route is not None and environment_route == self._routes.of(page):
             return
         meta["proxy"] = page_meta["proxy"]
         # HttpProxyMiddleware has moved the credentials from `proxy` into this header.
-        credentials = source.headers.get(b"Proxy-Authorization")
+        credentials = page.headers.get(b"Proxy-Authorization")
         if credentials is not None and meta["proxy"]:
             headers[b"Proxy-Authorization"] = credentials
 

@@ -29,7 +29,7 @@ _MAX_NAMED = 10
 
 
 class Overrides:
-    """A crawl's exceptions, as a `PolicySource`. The local files are read by the constructor.
+    """A crawl's exceptions, as a `FixedPolicies`. The local files are read by the constructor.
 
     :param parse: parses a file, and may raise an exception.
     :param agent: returns the crawl's own agent.
@@ -69,7 +69,7 @@ class Overrides:
         if files:
             logger.info("ROBOTS_OVERRIDES: using local files: %s", _first(files), extra=spider)
 
-    def robots(self, origin: Origin) -> OriginPolicy | None:
+    def policy(self, origin: Origin) -> OriginPolicy | None:
         """Return the policy of an origin if the user made an exception for it, or `None`.
 
         A local file takes precedence, because an exemption may cover many origins.

@@ -46,8 +46,8 @@ TICK = 0.25
 class PendingFetch:
     """A fetch in progress.
 
-    :param route: the route of its source (see `routes.py`), which may contain credentials.
-    :param source: the request that it was started for, or `None`.
+    :param page: the request that it was started for, or `None`.
+    :param route: the route of that request (see `routes.py`), which may contain credentials.
     :param since: when it started.
     :param policy: the result, or `None` if the crawl ended first.
     :param attempts: number of failed attempts so far that are followed by a retry.
@@ -63,7 +63,7 @@ class PendingFetch:
 
     origin: Origin
     route: Route = None
-    source: Request | None = None
+    page: Request | None = None
     since: float = 0.0
     has_ended: bool = False
     policy: OriginPolicy | None = None
@@ -139,12 +139,12 @@ class PendingFetches:
 
     # Starting and ending fetches.
 
-    def begin(self, origin: Origin, route: Route, source: Request | None = None) -> PendingFetch:
+    def begin(self, origin: Origin, route: Route, page: Request | None = None) -> PendingFetch:
         """Start a fetch, even if that exceeds the maximum.
 
         The scheduler checks `has_room` first. A spider that needs a file never waits for room.
         """
-        fetch = PendingFetch(origin, route, source, self._runtime.clock())
+        fetch = PendingFetch(origin, route, page, self._runtime.clock())
         self.fetches[origin] = fetch
         self.line.pop(origin, None)
         self._with_room.add(fetch)

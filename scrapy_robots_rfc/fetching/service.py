@@ -12,7 +12,6 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
-from scrapy.utils.datatypes import LocalCache
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import _scrapy, signals, stats
@@ -33,11 +32,12 @@ from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.fetching.known import FixedPolicies, KnownPolicies
+from scrapy_robots_rfc.fetching.offline import OfflineReplay
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
-from scrapy_robots_rfc.fetching.routes import Route, Routes, with_route
-from scrapy_robots_rfc.fetching.sources import OfflineReplay, PolicySource
+from scrapy_robots_rfc.fetching.routes import Routes, with_route
 from scrapy_robots_rfc.optional import OVERRIDES
 from scrapy_robots_rfc.policy.access import (
     OTHER_HOST,
@@ -48,7 +48,6 @@ from scrapy_robots_rfc.policy.access import (
     Outcome,
     Successful,
     Unreachable,
-    Validity,
     backoff_delays,
     etag,
     freshness,
@@ -63,9 +62,6 @@ from scrapy_robots_rfc.settings import Settings
 _LEASE_PAUSES = 0.1, 1.0
 # The same before retrying after the machine ran out of file descriptors, ports or memory.
 _SHORTAGE_PAUSES = 0.5, 15.0
-
-#: Maximum number of failed routes to remember.
-FAILED_ROUTES = 10_000
 
 
 class Crawl(Protocol):
@@ -98,17 +94,15 @@ class RobotsService:
         self._runtime = Runtime()
         self._files = FileReader(crawler, settings, crawl.default_agent)
         # Read local files before opening a store, which would stay open if one can't be read.
-        self._policy_sources: list[PolicySource] = []
+        fixed: list[FixedPolicies] = []
         if settings.exempt or settings.overrides:
             overrides = load_object(OVERRIDES)
-            self._policy_sources.append(
-                overrides(crawler, settings, self._files.parse, crawl.default_agent)
-            )
+            fixed.append(overrides(crawler, settings, self._files.parse, crawl.default_agent))
         #: `None` unless this is an offline replay.
         self.offline: OfflineReplay | None = None
         if crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
             self.offline = OfflineReplay(crawler, crawl.default_agent)
-            self._policy_sources.append(self.offline)
+            fixed.append(self.offline)
         #: The store's client, or `None` if files are only kept in memory.
         self.store: CacheClient | None = self._open_store()
         #: The fetches in progress.
@@ -121,16 +115,13 @@ class RobotsService:
         self.download: Downloader = Downloader(
             crawler, settings, self.routes, crawl.robots_txt_answered
         )
-        #: The cached files of this crawl.
-        self.memory: MemoryCache = MemoryCache(
+        memory = MemoryCache(
             settings.cache_size,
             parse=self._files.policy,
             evicted=partial(self._count, stats.CACHE_EVICTIONS),
         )
-        # Policies after failures that only apply to one route of an origin.
-        self._failed_routes: LocalCache[tuple[Origin, Route], OriginPolicy] = LocalCache(
-            FAILED_ROUTES
-        )
+        #: The policies that are known.
+        self.known: KnownPolicies = KnownPolicies(fixed, memory, self._runtime.clock)
 
     def _open_store(self) -> CacheClient | None:
         """Open the ROBOTS_CACHE store, if there is one."""
@@ -165,7 +156,7 @@ class RobotsService:
 
         :raises RobotsUndecided: the spider was closed first.
         """
-        policy = self.cached(origin) or await self.fetch_for(origin)
+        policy = self.known.get(origin) or await self.fetch_for(origin)
         if policy is None:
             raise undecided_error(origin)
         return policy
@@ -181,55 +172,6 @@ class RobotsService:
         policy = await self.robots(url)
         return sitemap_urls(policy.sitemaps, policy.origin.robots_url, self._settings.schemes)
 
-    def cached(self, origin: Origin, route: Route = None) -> OriginPolicy | None:
-        """Return an origin's policy if it is fresh, or `None` if robots.txt has to be fetched.
-
-        :param route: the route of the request to judge, because that route may have failed.
-        """
-        if self._policy_sources:  # most crawls have none
-            policy = self.policy_without_fetch(origin)
-            if policy is not None:
-                return policy
-        now = self._runtime.clock()
-        policy = self.memory.get(origin)
-        # While a policy for all routes is fresh, the request's route doesn't matter.
-        if policy is None or not policy.for_all_routes or now >= policy.validity.fresh_until:
-            policy = self._policy_by_route(origin, policy, route)
-            if policy is None or now >= policy.validity.fresh_until:
-                return None
-        return policy
-
-    def _policy_by_route(
-        self, origin: Origin, policy: OriginPolicy | None, route: Route
-    ) -> OriginPolicy | None:
-        """Return an origin's policy, or the failure of a route if that is newer.
-
-        A file is the same for all routes, but a failure only applies to the route that failed.
-
-        :param policy: the origin's policy in memory, or `None` if there is none.
-        :returns: `None` if robots.txt has to be fetched using this route.
-        """
-        failure = self._failed_routes.get((origin, route))
-        if policy is None:
-            return failure
-        # If it isn't for all routes, the site failed without a route, but may answer a proxy.
-        if route is not None and not policy.for_all_routes:
-            return failure
-        if failure is not None and failure.fetched >= policy.fetched:
-            return failure
-        return policy
-
-    def policy_without_fetch(self, origin: Origin) -> OriginPolicy | None:
-        """Return an origin's policy if its robots.txt is never fetched, or `None`.
-
-        The user has set it, as in ROBOTS_EXEMPT, or this is an offline replay.
-        """
-        for source in self._policy_sources:
-            policy = source.robots(origin)
-            if policy is not None:
-                return policy
-        return None
-
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
         """Start fetching an origin's robots.txt, or join a fetch in progress.
 
@@ -237,7 +179,7 @@ class RobotsService:
 
         :param request: the request that needs the file. Its route is used. May be `None`.
         """
-        policy = self.policy_without_fetch(origin)
+        policy = self.known.fixed(origin)
         # Also fetch nothing if the crawl is closing.
         if policy is not None or _scrapy.is_closing(self._crawler):
             return PendingFetch(origin, has_ended=True, policy=policy)
@@ -262,7 +204,7 @@ class RobotsService:
             policy = await fetch.result()
             if policy is None or fetch.route == route:
                 return policy
-            policy = self.cached(origin, route)
+            policy = self.known.get(origin, route)
             if policy is not None:  # otherwise, only the other route has failed
                 return policy
 
@@ -322,27 +264,15 @@ class RobotsService:
 
         Also set the fetch's `copy` and `validity_before`, which later steps use.
         """
-        origin = fetch.origin
-        copy = fetch.copy = self.memory.entry(origin)
-        fetch.validity_before = self._validity_before(fetch)
-        is_fresh = copy is not None and self._runtime.clock() < copy.validity.fresh_until
-        if copy is not None and is_fresh and fetch.can_use(copy):
-            # For example, the fetch that the request joined first (see `fetch_for`) has cached it.
-            return self.memory.get(origin), False
+        origin, route = fetch.origin, fetch.route
+        policy = self.known.get(origin, route)
+        if policy is not None:  # from the fetch that the request joined first (see `fetch_for`)
+            return policy, False
+        fetch.copy = self.known.memory.entry(origin)
+        fetch.validity_before = self.known.validity(origin, route, fetch.copy)
         if self.store is None:
             return None, True
         return await self._look_up_in_store(fetch, self.store)
-
-    def _validity_before(self, fetch: PendingFetch) -> Validity | None:
-        """Return the validity that the log compares a fetch's result with.
-
-        It is the one of the copy, or of the last failure of this route if that is not older.
-        """
-        copy = fetch.copy
-        failure = self._failed_routes.get((fetch.origin, fetch.route))
-        if failure is not None and (copy is None or failure.fetched >= copy.fetched):
-            return failure.validity
-        return None if copy is None else copy.validity
 
     async def _look_up_in_store(
         self, fetch: PendingFetch, store: CacheClient
@@ -355,7 +285,7 @@ class RobotsService:
             self._count(stats.CACHE_STORE_HITS)
             policy = await self._files.read(origin, copy)
             self._report_attempt(fetch, policy)
-            self.memory.put(origin, policy, copy)
+            self.known.add(origin, fetch.route, policy, copy)
             await self._announce(fetch, policy)
             return policy, False
         if copy is not None and lookup.may_fetch and store.shared:
@@ -472,12 +402,7 @@ class RobotsService:
         if access.route_failed:
             self._remember_failure(fetch, policy)
             return policy, access, delays
-        self.memory.put(fetch.origin, policy, entry)
-        if not fetch.can_use(entry):
-            # The entry is a failure without a route. For example, a redirect to another host has
-            # dropped the FTP account. Requests with the fetch's route ignore such an entry, and
-            # would start the same fetch again and again. So also store it for that route.
-            self._failed_routes[fetch.origin, fetch.route] = policy
+        self.known.add(fetch.origin, fetch.route, policy, entry)
         if self.store is not None:
             may_store = fetched.freshness.may_store
             self._runtime.spawn(self.store.publish(fetch.origin, entry, may_store=may_store))
@@ -529,7 +454,7 @@ class RobotsService:
 
     def _remember_failure(self, fetch: PendingFetch, policy: OriginPolicy) -> None:
         """Remember a route failure, and let other workers fetch the file."""
-        self._failed_routes[fetch.origin, fetch.route] = policy
+        self.known.add_failure(fetch.origin, fetch.route, policy)
         if self.store is not None:
             self._runtime.spawn(self.store.unlock(fetch.origin))
 
@@ -599,7 +524,7 @@ class RobotsService:
         try:
             is_older_copy = access is not None and not is_successful
             if parsed is not None and policy.file is not None and not is_older_copy:
-                await send(parsed, robotparser=policy.file.parser, request=fetch.source)
+                await send(parsed, robotparser=policy.file.parser, request=fetch.page)
             if access is None:  # nothing was fetched
                 return
             await send(
@@ -609,7 +534,7 @@ class RobotsService:
                 status=access.status,
                 body=access.body if isinstance(access, Successful) else None,
                 error=None if is_successful else access.cause,
-                request=fetch.source,
+                request=fetch.page,
                 policy=policy,
             )
         finally:

@@ -151,7 +151,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         # In an offline replay, requests that the HTTP cache doesn't answer are dropped, unless the
         # user made an exception.
         if origin is not None and self.service.offline is not None:
-            policy = self.service.policy_without_fetch(origin)
+            policy = self.service.known.fixed(origin)
             is_exception = policy is not None and policy.is_set_by_user
             problem = None if is_exception else self.service.offline.problem(request)
             if problem is not None:
@@ -222,12 +222,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             await self.throttle.wait_for_turn(request, policy.origin)
         except RobotsUndecided as error:
             return self._return_or_fail(request, error)
-        # The file may have expired, or been fetched again, during the wait. Prefer a newer policy,
-        # unless it is a failure that doesn't affect this request's route.
-        newest: OriginPolicy | None = self.service.memory.get(policy.origin)
-        if newest is not None and newest.for_all_routes:
-            policy = newest
-        permit = Permit(policy, self.service.routes.of(request))
+        # The file may have expired, or been fetched again, during the wait.
+        route = self.service.routes.of(request)
+        policy = self.service.known.get(policy.origin, route) or policy
+        permit = Permit(policy, route)
         if not self.gate.covers(permit, request, policy.origin):  # it is too old
             return await self._wait_for_file(request, policy.origin)
         return await _result_of(self._judge(request, policy))

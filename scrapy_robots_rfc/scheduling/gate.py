@@ -161,7 +161,7 @@ class Gate:
         # A fetch needs the site's turn, too, so this is checked before starting one.
         if self._throttle.sites and not self._throttle.due(origin):
             return None  # `on_turn` will wake it
-        policy = service.cached(origin)
+        policy = service.known.get(origin)
         if policy is not None and policy.for_all_routes:  # no need to know the request's route
             return Permit(policy)
         has_room = pending.has_room()
@@ -178,7 +178,7 @@ class Gate:
             if known is not None and self.covers(known, request, origin):
                 return known
             route = service.routes.of(request)
-            policy = service.cached(origin, route)
+            policy = service.known.get(origin, route)
             if policy is not None:
                 return Permit(policy, route)
             if has_room:
@@ -233,7 +233,7 @@ class Gate:
         if permit is not None and self.covers(permit, request, origin):
             return permit.policy
         service = self._service
-        return None if service is None else service.cached(origin, service.routes.of(request))
+        return None if service is None else service.known.get(origin, service.routes.of(request))
 
     def forget(self, queued_origin: QueuedOrigin) -> None:
         """Forget an origin if it no longer has requests in the scheduler.

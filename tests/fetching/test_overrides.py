@@ -146,7 +146,7 @@ async def test_local_file_is_read_at_start(site: Site, local: Path) -> None:
         assert known.override == known.decide(site.url("/local")).override == str(local)
         why = known.why(known.decide(site.url("/x")))
         assert why == f"local file {local}: no rule of the group `*` matches"
-        assert service.cached(known.origin) is known
+        assert service.known.get(known.origin) is known
         assert known.fetched == -math.inf  # no page waits after a fetch that never was
 
     settings = {**ONE_STORE, "ROBOTS_OVERRIDES": json.dumps({site.url(""): str(local)})}
@@ -266,7 +266,7 @@ async def test_many_exempt_sites_fill_no_memory(caplog: pytest.LogCaptureFixture
         before = values()
         for number in range(10_100):
             origin = Origin("http", f"{number}.below.example", 80)
-            known = service.cached(origin)
+            known = service.known.get(origin)
             assert known is not None
             assert known.exempt == "*.below.example"
         assert 9_000 < values() - before <= 10_000

@@ -165,7 +165,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed route disallows its own requests until another route works."""
-    monkeypatch.setattr("scrapy_robots_rfc.fetching.service.FAILED_ROUTES", 2)
+    monkeypatch.setattr("scrapy_robots_rfc.fetching.known.FAILED_ROUTES", 2)
     site.replies["/robots.txt"] = Reply(body=b"", headers=(("Cache-Control", "max-age=0"),))
     page = site.url("/")
     # Nothing listens on these ports.
@@ -179,7 +179,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
             assert known.outcome is Outcome.UNREACHABLE
             assert known.decide(site.url("/robots.txt")).allowed
         routes = [*map(service.routes.of, requests), None]
-        assert [service.cached(origin, route) is None for route in routes] == [
+        assert [service.known.get(origin, route) is None for route in routes] == [
             True,
             False,
             False,
@@ -188,7 +188,7 @@ async def test_failed_route_closes_a_site_until_another_leads_there(
         ]
         robots = await service.robots(page)
         assert robots.outcome is Outcome.SUCCESSFUL
-        assert [service.cached(origin, route) for route in routes] == [robots] * 5
+        assert [service.known.get(origin, route) for route in routes] == [robots] * 5
 
     await run(script, {"ROBOTS_UNREACHABLE_BACKOFF": [], "ROBOTS_CACHE_MIN_AGE": 0})
 
@@ -218,7 +218,7 @@ async def test_internal_error_is_a_local_failure(
         known = await service.fetch(origin).result()
         assert known is not None
         assert (known.outcome, "ZeroDivisionError" in known.cause) == (Outcome.LOCAL, True)
-        assert service.cached(origin) is known
+        assert service.known.get(origin) is known
 
     await run(script, requests=[site.url("/x"), site.url("/y")])
     logged = [record.getMessage() for record in caplog.records if record.exc_info]
@@ -285,7 +285,7 @@ async def test_proxy_of_a_page(
     found: list[Request] = []
 
     async def script(service: RobotsService) -> None:
-        fetch = PendingFetch(Origin("http", "a.example", 80), source=page)
+        fetch = PendingFetch(Origin("http", "a.example", 80), page=page)
         found.append(service.download.request("http://a.example/robots.txt", fetch, None))
 
     await run(script)

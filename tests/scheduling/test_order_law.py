@@ -166,7 +166,7 @@ class Order(RuleBasedStateMachine):
     @rule(data=st.data(), comes=st.booleans())
     def end_fetch(self, data: st.DataObject, comes: bool) -> None:
         site = data.draw(st.sampled_from(sorted(self.files.fetches)))
-        source = self.files.fetches[site].source
+        source = self.files.fetches[site].page
         if source is not None:
             assert Origin.of(source.url) == site
         if comes:

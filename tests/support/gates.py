@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
 from scrapy import Spider
@@ -67,7 +67,11 @@ class Files:
         await _wait()
         return self._policy(fetch)
 
-    def cached(self, origin: Origin, _request: Request | None = None) -> Any:
+    @property
+    def known(self) -> Self:
+        return self
+
+    def get(self, origin: Origin, _route: object = None) -> Any:
         """Return a policy if the file is known, as the test says."""
         return self._policy(pending.PendingFetch(origin)) if self.has_file(origin) else None
 

@@ -1,10 +1,10 @@
-"""Policies that need no fetch: those of an offline replay, and of the user (`overrides.py`)."""
+"""OfflineReplay, for crawls that must not send anything (HTTPCACHE_IGNORE_MISSING)."""
 
 import contextlib
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
@@ -20,15 +20,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 _ALLOWED = Validity(Outcome.UNAVAILABLE, math.inf)
 
 
-class PolicySource(Protocol):
-    """A source that doesn't need a request, such as the user's exceptions."""
-
-    def robots(self, origin: Origin) -> OriginPolicy | None:
-        """Return the policy for an origin, or `None` to fetch the file from its site."""
-
-
 class OfflineReplay:
-    """The source of a crawl with HTTPCACHE_IGNORE_MISSING, which must not send any requests.
+    """The `FixedPolicies` of a crawl with HTTPCACHE_IGNORE_MISSING, which must not send anything.
 
     Responses from the HTTP cache need no robots.txt, so it allows everything.
 
@@ -44,7 +37,7 @@ class OfflineReplay:
             extra={"spider": crawler.spider},
         )
 
-    def robots(self, origin: Origin) -> OriginPolicy:
+    def policy(self, origin: Origin) -> OriginPolicy:
         """Return a policy that allows everything."""
         return OriginPolicy(origin, _ALLOWED, None, "not needed offline", None, self._agent)
 
