@@ -4,7 +4,7 @@ The decisions are made in `fetching/parsed.py`.
 """
 
 import logging
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -42,6 +42,9 @@ class Enforcement:
         self._throttle = throttle
         # `request_allowed` would be sent for nearly every request, so only do so for a report.
         self._sends_allowed = bool(settings.report)
+        self._has_uses = settings.use is not None
+        #: The policy that each request was judged by, for `RfcUseMiddleware`.
+        self.judged_by: WeakKeyDictionary[Request, OriginPolicy] = WeakKeyDictionary()
         self._dry_run = settings.dry_run
         self._is_one_page_command = is_one_page_command(crawler)
         #: Disallowed requests that were let through in a dry run.
@@ -67,6 +70,8 @@ class Enforcement:
             self._count(stats.EXEMPTED)
             self._count(stats.EXEMPTED_BY.format(site=policy.exempt))
             return
+        if self._has_uses:
+            self.judged_by[request] = policy
         if decision.stale:
             self._count(stats.CACHE_STALE_DECISIONS)
         if policy.override is not None:

@@ -23,7 +23,6 @@ from scrapy.utils.datatypes import LocalCache
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc._runtime import Runtime, Waiter
 from scrapy_robots_rfc.core.decision import Reason, Refusal
-from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.preferences import (
     DECLARED_KEY,
     LABELS,
@@ -34,12 +33,10 @@ from scrapy_robots_rfc.core.preferences import (
     combined,
     parse_uses,
 )
-from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.core.uses import find_refusal, header_preferences, unknown_labels
 from scrapy_robots_rfc.errors import AgentError, RobotsUndecided, SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.service import undecided_error
 from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware, running_middleware
 from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION
 from scrapy_robots_rfc.policy.access import (
@@ -157,7 +154,7 @@ class RfcUseMiddleware:
     def _robots(self) -> RfcRobotsTxtMiddleware:
         return running_middleware(self._crawler)
 
-    async def process_request(self, request: Request) -> None:
+    def process_request(self, request: Request) -> None:
         """Check a request's uses against robots.txt.
 
         :raises RobotsDisallowed: if robots.txt disallows any of them.
@@ -165,15 +162,8 @@ class RfcUseMiddleware:
         """
         # A callback may have copied this from another page's meta.
         request.meta.pop(PERMITTED_KEY, None)
-        origin = self._robots.origin_of(request)
-        # A robots.txt file may always be fetched (RFC 9309, 2.2.2).
-        is_robots_txt = request_target(request.url) == ROBOTS_TXT
-        if origin is None or is_robots_txt or request.meta.get("dont_obey_robotstxt"):
-            return
-        policy = self._robots.gate.policy_for(request, origin)
-        if policy is None:  # the file that allowed the request has expired since
-            policy = await self._fetch_again(origin, request)
-        if policy.exempt is not None:
+        policy = self._robots.enforcement.judged_by.pop(request, None)
+        if policy is None:  # robots.txt doesn't apply to the request, or its site is exempt
             return
         tokens = self._robots.user_agents.of(request).tokens
         file = policy.robots
@@ -185,19 +175,6 @@ class RfcUseMiddleware:
         if refusal is not None:
             refusal = refusal._replace(why=f"{policy.source} {refusal.why}")
             self._refuse(request, "robots.txt", refusal, policy)
-
-    async def _fetch_again(self, origin: Origin, request: Request) -> OriginPolicy:
-        """Fetch the robots.txt for a request that was judged already, using its route.
-
-        :raises RobotsUndecided: the spider was closed first.
-        """
-        throttle = self._robots.throttle
-        throttle.release(request)  # because the robots.txt request needs the site's turn first
-        policy = await self._robots.service.fetch_for(origin, request)
-        if policy is None:
-            raise undecided_error(origin)
-        await throttle.wait_for_turn(request, origin)
-        return policy
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Check a response's uses against its headers, its meta tags and tdmrep.json.

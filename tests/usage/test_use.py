@@ -19,7 +19,6 @@ from scrapy_robots_rfc.errors import SettingError
 from tests.support.case_files import tables
 from tests.support.crawling import SETTINGS, USE, Pages, crawl
 from tests.support.documents import block, executed, rows, settings
-from tests.support.proxies import Proxy
 from tests.support.reports import read
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY
@@ -117,21 +116,18 @@ async def test_refused_requests_take_no_turn() -> None:
 
 
 @ensureDeferred
-async def test_expired_file_is_requested_with_the_proxy_of_the_page(
+async def test_file_that_expires_after_a_request_was_judged(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the file has expired when uses are checked, it is requested with the page's proxy."""
+    """Uses are checked by the file that the request was judged by, even if it has expired."""
     monkeypatch.setattr("scrapy_robots_rfc.fetching.reader.MIN_FRESH", 0.01)
-    headers = (("Cache-Control", "max-age=0"),)
-    body = f"User-agent: *\nCrawl-delay: {2 * DELAY}\nAllow: /\n".encode()
-    site.replies["/robots.txt"] = Reply(body=body, headers=headers)
-    with Proxy() as proxy:
-        meta = {"proxy": f"http://{proxy.netloc}"}
-        pages = [Request(site.url(path), meta=meta) for path in ("/a", "/b")]
-        settings = {"ROBOTS_USE": ["search"], "ROBOTS_CACHE_MIN_AGE": 0}
-        result = await crawl(pages, settings)
-        assert result.verdicts() == [200, 200]
-        assert len(proxy.asked) == len(site.asked)
+    rules = f"User-agent: *\nCrawl-delay: {DELAY}\nContent-Usage: train-ai=n\n"
+    expired = Reply(body=rules.encode(), headers=(("Cache-Control", "max-age=0"),))
+    files = iter([expired, robots("")])
+    site.replies["/robots.txt"] = lambda _: next(files)
+    settings = {"ROBOTS_USE": ["train-ai"], "ROBOTS_CACHE_MIN_AGE": 0}
+    result = await crawl([site.url("/a")], settings)
+    assert (result.verdicts(), site.fetches) == (["use"], 1)
 
 
 @ensureDeferred
