@@ -26,7 +26,11 @@ from twisted.python.failure import Failure
 _T = TypeVar("_T")
 
 #: Raised when a response takes too long. The last two come from third-party download handlers.
-LATE: tuple[type[Exception], ...] = (DownloadTimeoutError, TwistedTimeoutError, TimeoutError)
+TIMEOUT_ERRORS: tuple[type[Exception], ...] = (
+    DownloadTimeoutError,
+    TwistedTimeoutError,
+    TimeoutError,
+)
 
 #: Raised inside a cancelled coroutine. Twisted's error is a subclass of `Exception`.
 CANCELLED: tuple[type[BaseException], ...] = (asyncio.CancelledError, CancelledError)

@@ -195,7 +195,7 @@ def next_entry(
     return make_entry()  # without a file
 
 
-def entry_for_route(
+def temporary_entry(
     old: CacheEntry | None, access: Access, now: float, settings: Settings
 ) -> CacheEntry:
     """Return a temporary entry after an attempt that failed because of a proxy or the crawl itself.

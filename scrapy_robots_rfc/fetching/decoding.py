@@ -87,7 +87,7 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     max_coded = MAX_EXPANSION * limit
     # Two problems that don't matter if there is enough output all the same.
     too_long = ""  # a coded body is so long that it must contain blocks without any output
-    cut_short = ""  # the data of a coding ends early
+    cut_short = ""  # the data of a coding ends early, or there is more output than `max_size`
     for stage, name in enumerate(reversed(names), 1):  # undo the last one first
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
@@ -101,8 +101,7 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
             body, is_whole = _DECODERS[name](body, max_size)
         except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise DecodingError(str(error)) from None
-        # `is_whole` is also false if `max_size` was reached. Then there is enough output, or the
-        # next stage sets `too_long`, which is reported instead.
+        # If `max_size` was reached, there is enough output, or the next stage sets `too_long`.
         if not is_whole and not cut_short:
             cut_short = f"the {name.decode()} data ends early"
     problem = too_long or cut_short

@@ -75,7 +75,7 @@ class _Exchange:
     is_unanswered: bool = False
 
     def __deepcopy__(self, _memo: object) -> Self:
-        return self  # retries copy the meta, but share the exchange
+        return self  # retries share the exchange, even if a middleware copies the meta deeply
 
 
 class Downloader:
@@ -162,7 +162,7 @@ class Downloader:
         if environment_route is not None and environment_route == self._routes.of(page):
             return
         meta["proxy"] = page_meta["proxy"]
-        # HttpProxyMiddleware has moved the credentials from `proxy` into this header.
+        # If the page has passed HttpProxyMiddleware, its credentials are in this header.
         credentials = page.headers.get(b"Proxy-Authorization")
         if credentials is not None and meta["proxy"]:
             headers[b"Proxy-Authorization"] = credentials

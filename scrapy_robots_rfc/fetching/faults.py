@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from traceback import walk_tb
 
-from scrapy_robots_rfc._runtime import LATE
+from scrapy_robots_rfc._runtime import TIMEOUT_ERRORS
 from scrapy_robots_rfc._scrapy import READING
 from scrapy_robots_rfc.core.text import message_of, shorten
 from scrapy_robots_rfc.errors import BrokenTransferError, ComponentError, DecodingError
@@ -144,27 +144,27 @@ def access_after(error: Exception, timeout: float) -> Unreachable | Local:
     # A host name that cannot exist, for which aiohttp raises the error of Python's IDNA codec.
     if isinstance(error, UnicodeError) and "idna" in str(error):
         return Unreachable(None, _UNKNOWN_HOST, hopeless=True)
-    # The machine has run out of a resource.
     chain = list(_chain(error))
     for member in chain:
-        shortage = _shortage(member)
-        if shortage is not None:
-            return shortage
+        failure = _machine_failure(member)
+        if failure is not None:
+            return failure
     advice = next((_ADVICE[name] for name in _class_names(error) if name in _ADVICE), None)
     # A middleware is at fault itself, even if it raises a network error.
     if not _is_raised_in_hook(error):
         if _is_network(error):
             access = _network_failure(chain)
-            is_late = isinstance(error, LATE)
-            return access._replace(cause=f"no answer in {timeout:g} s") if is_late else access
+            if isinstance(error, TIMEOUT_ERRORS):
+                access = access._replace(cause=f"no answer in {timeout:g} s")
+            return access
         # An exception with advice that isn't a network failure is the crawl's fault.
         if advice is None and _is_raised_while_reading(error):
             return Unreachable(None, f"its response cannot be read: {_with_class(error)}")
     return Local(_with_class(error), advice or _FIX, error)
 
 
-def _shortage(error: BaseException) -> Local | None:
-    """Return the result if this machine has run out of a resource, or `None` otherwise."""
+def _machine_failure(error: BaseException) -> Local | None:
+    """Return the result if this machine lacks a resource or a usable address, or `None`."""
     no_thread = isinstance(error, RuntimeError) and "can't start new thread" in _text(error)
     if isinstance(error, MemoryError) or no_thread:
         return _NO_MEMORY
@@ -197,7 +197,7 @@ def _network_failure(chain: list[BaseException]) -> Unreachable:
     """
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
-            return Unreachable(None, _answer_to_connect(error), hopeless=True, route_failed=True)
+            return Unreachable(None, _answer_to_connect(error), hopeless=True, spares_site=True)
     for error in chain:
         tls = _tls_failure(error)
         if tls is not None:

@@ -91,7 +91,7 @@ async def retrieve(request: Request, settings: BaseSettings, limit: int) -> Resp
 
 
 def _timeout(*_: object) -> Failure:
-    """Return the failure for a timeout, which is one of `LATE`, unlike the default one."""
+    """Return the failure for a timeout. Unlike the default one, it is one of `TIMEOUT_ERRORS`."""
     failure: Failure = Failure(TimeoutError())  # type: ignore[no-untyped-call]
     return failure
 

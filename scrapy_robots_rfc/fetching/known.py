@@ -45,6 +45,8 @@ class KnownPolicies:
         self._fixed = fixed
         self.memory: MemoryCache = memory
         self._clock = clock
+        # The newest failure of each route. For requests without a route, these are failures of the
+        # crawl itself, and of a proxy that a middleware picked.
         self._failures: LocalCache[tuple[Origin, Route], OriginPolicy] = LocalCache(FAILED_ROUTES)
 
     def fixed(self, origin: Origin) -> OriginPolicy | None:
@@ -75,7 +77,7 @@ class KnownPolicies:
         failure = self._failures.get((origin, route))
         if failure is None or now >= failure.validity.fresh_until:
             return None
-        # The file may have been fetched through another route since then.
+        # If a file was fetched after the failure, but has expired, it has to be fetched again.
         if policy is not None and policy.for_all_routes and failure.fetched < policy.fetched:
             return None
         return failure
@@ -93,7 +95,7 @@ class KnownPolicies:
         return None if copy is None else copy.validity
 
     def add(self, origin: Origin, route: Route, policy: OriginPolicy, entry: CacheEntry) -> None:
-        """Add the result of a fetch. Its policy is either for all routes, or for no route.
+        """Add the result of a fetch, which is for all routes or only for requests without a route.
 
         :param route: the route of the page that the fetch was started for.
         """

@@ -234,14 +234,14 @@ class OriginPolicy:
         if decision.allowed:
             # The handler or server may use another URL instead, for example by resolving `..`. Then
             # both must be allowed. Nearly all http URLs have only one reading, so do a quick check
-            # for dot segments (`/.`, `/%2e`), and for ftp URLs ("ftp:" sorts before "g").
+            # for dot segments (`/.`, `/%2e`), and for ftp URLs (`ftp:` and `FTP:` sort before "g").
             may_have_two = "/." in url or "/%2" in url or url < "g"
             other = other_reading(url) if may_have_two else None
             if other is not None:
                 decision = self.file.decide(other, agent)
         if self.override is not None:
             return decision._replace(override=self.override)
-        if self.validity.unreachable_since is not None:  # the file is an older copy
+        if self.validity.unreachable_since is not None:  # `stale`, without a call for each page
             return decision._replace(stale=True)
         return decision
 
@@ -289,7 +289,6 @@ EXEMPT = "exempt: `{exempt}` of ROBOTS_EXEMPT"
 
 #: Reason -> text, for decisions that aren't based on a rule.
 _REASONS = {
-    Reason.RULE: "{source}: a rule",
     Reason.NO_RULE: "{source}: no rule of the group `{token}` matches",
     Reason.NO_GROUP: "{source}: the file has no group for this crawler",
     Reason.ROBOTS_TXT: "robots.txt itself is always allowed",

@@ -31,7 +31,7 @@ T = TypeVar("T")
 MAX_FETCHES = 256
 # Maximum number of fetches that have room as a multiple of CONCURRENT_REQUESTS.
 _FETCHES_PER_REQUEST = 16
-# Maximum number of origins and fetches that get room in one iteration of the event loop.
+# Maximum number of places in the line to look at in one iteration of the event loop.
 _MAX_GIVEN = 20
 
 #: Seconds after which an exchange loses its room. It continues, but another fetch may start, so
@@ -51,7 +51,7 @@ class PendingFetch:
     :param since: when it started.
     :param policy: the result, or `None` if the crawl ended first.
     :param attempts: number of failed attempts so far that are followed by a retry.
-    :param copy: the newest copy of the file, fresh or not.
+    :param entry: the newest entry of the origin, fresh or not.
     :param validity_before: the validity of the policy before the fetch, or `None` if there was
         none.
     :param failing_since: when the file was first found to be unreachable, if this fetch has failed
@@ -68,7 +68,7 @@ class PendingFetch:
     has_ended: bool = False
     policy: OriginPolicy | None = None
     attempts: int = 0
-    copy: CacheEntry | None = None
+    entry: CacheEntry | None = None
     validity_before: Validity | None = None
     failing_since: float | None = None
     request: Request | None = None
@@ -85,12 +85,12 @@ class PendingFetch:
         self.waiters.append(waiter)
         return await waiter
 
-    def can_use(self, copy: CacheEntry) -> bool:
-        """Return whether a copy applies to the fetch's route.
+    def can_use(self, entry: CacheEntry) -> bool:
+        """Return whether an entry applies to the fetch's route.
 
-        A copy that isn't for all routes is a failure of requests without a route.
+        One that isn't for all routes is a failure of requests without a route.
         """
-        return self.route is None or copy.for_all_routes
+        return self.route is None or entry.for_all_routes
 
     def changes(self, outcome: Outcome) -> bool:
         """Return whether an outcome differs from the one before the fetch.
@@ -106,7 +106,7 @@ class PendingFetches:
 
     :param timeout: maximum seconds that a site may take per exchange.
     :param get: runs a fetch.
-    :param on_error: returns the policy for a fetch that raised an exception.
+    :param on_error: returns the policy for a fetch that raised an exception. Must not raise.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class PendingFetches:
     def begin(self, origin: Origin, route: Route, page: Request | None = None) -> PendingFetch:
         """Start a fetch, even if that exceeds the maximum.
 
-        The scheduler checks `has_room` first. A spider that needs a file never waits for room.
+        The scheduler checks `has_room` first. Requests in the middleware, and spiders, don't wait.
         """
         fetch = PendingFetch(origin, route, page, self._runtime.clock())
         self.fetches[origin] = fetch
@@ -154,7 +154,7 @@ class PendingFetches:
     async def _run(self, fetch: PendingFetch) -> None:
         """Run a fetch, and end it with the resulting policy, even if the task is cancelled."""
         policy = None
-        # Only kept if the task is cancelled, because asyncio's CancelledError isn't an Exception.
+        # Stays if something else cancels the task, because a CancelledError isn't an Exception.
         error: Exception | None = RuntimeError("cancelled")
         try:
             policy = await self._get(fetch)
@@ -198,12 +198,15 @@ class PendingFetches:
     async def _enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next exchange, unless the fetch still has room."""
         _raise_if_ended(fetch)
-        if fetch not in self._with_room and not self.has_room():
-            room: Waiter[None] = Waiter()
-            self.line[fetch.origin] = room
-            await room
-            _raise_if_ended(fetch)
-        self._with_room.add(fetch)
+        if fetch in self._with_room:
+            return
+        if self.has_room():
+            self._with_room.add(fetch)
+            return
+        room: Waiter[None] = Waiter()
+        self.line[fetch.origin] = room
+        await room  # `_give_rooms` resolves it
+        _raise_if_ended(fetch)
 
     def leave(self, fetch: PendingFetch) -> None:
         """Give a fetch's room to the next in line."""
@@ -233,7 +236,10 @@ class PendingFetches:
     async def run_exchange(
         self, fetch: PendingFetch, exchange: Coroutine[Any, Any, T]
     ) -> T | Exception:
-        """Return an exchange's result or error, or a `TimeoutError` if `tick` cancels it."""
+        """Return an exchange's result or error, or a `TimeoutError` if `tick` cancels it.
+
+        If this raises, the fetch has ended, or something else has cancelled its task.
+        """
         fetch.is_late = False
         try:
             await self._enter(fetch)
@@ -244,14 +250,14 @@ class PendingFetches:
                 raise
             self._runtime.forget_cancellation()  # only this exchange was cancelled
             return TimeoutError()
-        except RobotsUndecided:  # the spider is closing, so it isn't the site's fault
+        except RobotsUndecided:  # the spider is closing while the request waits for its turn
             self.cancel_all()
-            raise  # replaced below, because this fetch has ended now
+            raise  # `_raise_if_ended` replaces it, because this fetch has ended now
         except Exception as error:  # noqa: BLE001 - errors are returned
             return error
         finally:
             exchange.close()  # if it hasn't started
-            self._exchanging.discard(fetch)
+            self._exchanging.discard(fetch)  # the line hears of it when the fetch sleeps or ends
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
             _raise_if_ended(fetch)  # `tick` or `cancel_all` has ended it, so drop this result
 
@@ -274,8 +280,8 @@ class PendingFetches:
     def tick(self) -> None:
         """Cancel exchanges that take too long, and end all fetches when the crawl ends.
 
-        Called every `TICK` seconds. Time spent in a downloader slot's queue doesn't count. Usually
-        the download handler times out first.
+        Called every `TICK` seconds. Time spent in a downloader slot's queue counts neither for
+        `ROOM_TIME` nor for the timeout. Usually the download handler times out first.
         """
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
@@ -285,7 +291,7 @@ class PendingFetches:
             if fetch.request is not None and _scrapy.is_queued(self._crawler, fetch.request):
                 fetch.timed_from = now
             seconds = now - fetch.timed_from
-            if seconds >= ROOM_TIME:
+            if seconds >= ROOM_TIME:  # also in later ticks, which has no effect
                 self.leave(fetch)
             if seconds < self._timeout + TICK:
                 continue
@@ -314,8 +320,8 @@ def max_fetches(crawler: Crawler) -> int:
 def max_connections(crawler: Crawler) -> int:
     """Return the maximum number of connections for fetches, with or without room.
 
-    If pages and robots.txt files share a small pool, a quarter of it is reserved for pages.
-    Otherwise, fetches may use half of the file descriptors.
+    If pages and robots.txt files share a pool of CONCURRENT_REQUESTS connections, a quarter of it
+    is reserved for pages. Otherwise, fetches may use half of the file descriptors.
     """
     concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
     if concurrent_requests and _scrapy.has_small_pool(crawler):

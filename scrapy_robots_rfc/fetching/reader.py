@@ -79,7 +79,7 @@ class FileReader:
             digest = f"sha256:{sha256(body[: settings.max_size]).hexdigest()}"
         size = len(body)
         if not self._is_ours:
-            return ParsedRobots(parser, None, has_crawl_delay=True, size=size, digest=digest)
+            return ParsedRobots(parser, None, size=size, digest=digest)
         if gemini is not None:
             parser.robots = gemini
         # A subclass of our parser may override `crawl_delay` alone.
@@ -129,7 +129,7 @@ class FileReader:
         self._runtime.call_later(0, self._allow_next)
         policy = self.policy(origin, entry)
         if policy.robots is not None:
-            with contextlib.suppress(Exception):  # raised again when a page is checked
+            with contextlib.suppress(Exception):  # of the spider's agent; a page raises it again
                 policy.decide(origin.robots_url)  # the first decision builds the index
         return policy
 

@@ -38,14 +38,14 @@ class Routes:
         """
         if request is None:
             return None
-        if urlparse_cached(request).scheme == "ftp":
-            if not has_account(request):
-                return None
+        if has_account(request):
             return f"{request.meta['ftp_user']} {request.meta.get('ftp_password')}"
+        if urlparse_cached(request).scheme == "ftp":
+            return None
         if "proxy" not in request.meta and self._has_environment_proxy:
-            # Find out which proxy Scrapy's own method takes from the environment for this URL, even
-            # if the middleware is a subclass that replaces the method. It adds the proxy to the
-            # request, so call it with a new one.
+            # Find out which proxy Scrapy's own method takes from the environment for this URL. A
+            # subclass's method may pick another one each time, so don't call it. The method adds
+            # the proxy to the request, so call it with a new one.
             middleware = self._crawler.get_downloader_middleware(HttpProxyMiddleware)
             request = Request(request.url)
             if middleware is not None:
@@ -83,7 +83,7 @@ def with_route(access: Unreachable | Local, request: Request) -> Unreachable | L
     proxy = proxy_of(request)
     if proxy is not None:
         cause = f"{access.cause}, through proxy {proxy}"
-        return access._replace(cause=cause, route_failed=True)
+        return access._replace(cause=cause, spares_site=True)
     if has_account(request):
-        return access._replace(route_failed=True)
+        return access._replace(spares_site=True)
     return access

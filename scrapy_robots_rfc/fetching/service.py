@@ -21,8 +21,8 @@ from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
     Fetched,
     Validators,
-    entry_for_route,
     next_entry,
+    temporary_entry,
 )
 from scrapy_robots_rfc.cache.memory import MemoryCache
 from scrapy_robots_rfc.cache.stores.opening import explain_store_errors, open_store
@@ -93,7 +93,7 @@ class RobotsService:
         self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._files = FileReader(crawler, settings, crawl.default_agent)
-        # Read local files before opening a store, which would stay open if one can't be read.
+        # Read local files first, so that no store stays open if one of them can't be read.
         fixed: list[FixedPolicies] = []
         if settings.exempt or settings.overrides:
             overrides = load_object(OVERRIDES)
@@ -151,6 +151,10 @@ class RobotsService:
             raise ValueError(f"not an absolute URL of {schemes} with a valid authority")
         return await self.get(origin)
 
+    def cached(self, origin: Origin) -> OriginPolicy | None:
+        """Return an origin's policy if it is known and fresh, or `None`."""
+        return self.known.get(origin)
+
     async def get(self, origin: Origin) -> OriginPolicy:
         """Return an origin's policy, fetching its robots.txt if it isn't cached.
 
@@ -173,13 +177,14 @@ class RobotsService:
         return sitemap_urls(policy.sitemaps, policy.origin.robots_url, self._settings.schemes)
 
     def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
-        """Start fetching an origin's robots.txt, or join a fetch in progress.
+        """Start fetching an origin's robots.txt if no fresh policy is known, or join a fetch.
 
         Await its `result`, which is `None` if the spider is closed first.
 
         :param request: the request that needs the file. Its route is used. May be `None`.
         """
-        policy = self.known.fixed(origin)
+        route = self.routes.of(request)
+        policy = self.known.get(origin, route)
         # Also fetch nothing if the crawl is closing.
         if policy is not None or _scrapy.is_closing(self._crawler):
             return PendingFetch(origin, has_ended=True, policy=policy)
@@ -188,7 +193,7 @@ class RobotsService:
             self._count(stats.WAITS)
             return fetch
         self._count(stats.CACHE_MISSES)
-        return self.pending.begin(origin, self.routes.of(request), request)
+        return self.pending.begin(origin, route, request)
 
     async def fetch_for(
         self, origin: Origin, request: Request | None = None
@@ -217,12 +222,15 @@ class RobotsService:
     # A fetch, step by step. `pending.py` limits how many there are, and their duration.
 
     async def _get(self, fetch: PendingFetch) -> OriginPolicy:
-        """Return an origin's policy from a fresh copy, or fetch the file with retries."""
+        """Return an origin's policy from the store, or fetch the file with retries.
+
+        While the machine has run out of a resource, it keeps trying until the crawl ends.
+        """
         lease_pauses = doubling(*_LEASE_PAUSES)
         shortage_pauses = doubling(*_SHORTAGE_PAUSES)
         has_waited = False
         while True:
-            policy, may_request = await self._look_up_copy(fetch)
+            policy, may_request = await self._look_up(fetch)
             if policy is not None:
                 return policy
             if not may_request:  # another worker is fetching the file, so check again later
@@ -233,7 +241,7 @@ class RobotsService:
                 continue
             fetched = await self._request(fetch)
             access = fetched.access
-            if isinstance(access, Local) and access.shortage:  # not sent, so not an attempt
+            if isinstance(access, Local) and access.shortage:  # nothing was sent
                 pause = next(shortage_pauses)
                 # Only the signal needs this policy.
                 policy = await self._files.read(fetch.origin, self._entry_after(fetch, fetched))
@@ -241,7 +249,8 @@ class RobotsService:
                 await self._sleep(fetch, pause)
                 continue
             if self.store is not None and isinstance(access, Local | Unreachable):
-                policy, _ = await self._look_up_copy(fetch)  # another worker may have stored it
+                # Another worker may have stored it if this one has lost its lock.
+                policy, _ = await self._look_up_in_store(fetch, self.store)
                 if policy is not None:
                     return policy
             policy, access, delays = await self._conclude(fetch, fetched)
@@ -257,19 +266,16 @@ class RobotsService:
         self.pending.leave(fetch)
         await self._runtime.sleep(seconds)
 
-    # Looking for a copy.
+    # Looking in the store.
 
-    async def _look_up_copy(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
-        """Return the policy from a fresh copy or `None`, and whether we may request the file.
+    async def _look_up(self, fetch: PendingFetch) -> tuple[OriginPolicy | None, bool]:
+        """Return the policy from the store or `None`, and whether we may request the file.
 
-        Also set the fetch's `copy` and `validity_before`, which later steps use.
+        Also set the fetch's `entry` and `validity_before`, which later steps use.
         """
-        origin, route = fetch.origin, fetch.route
-        policy = self.known.get(origin, route)
-        if policy is not None:  # from the fetch that the request joined first (see `fetch_for`)
-            return policy, False
-        fetch.copy = self.known.memory.entry(origin)
-        fetch.validity_before = self.known.validity(origin, route, fetch.copy)
+        origin = fetch.origin
+        fetch.entry = self.known.memory.entry(origin)
+        fetch.validity_before = self.known.validity(origin, fetch.route, fetch.entry)
         if self.store is None:
             return None, True
         return await self._look_up_in_store(fetch, self.store)
@@ -277,22 +283,22 @@ class RobotsService:
     async def _look_up_in_store(
         self, fetch: PendingFetch, store: CacheClient
     ) -> tuple[OriginPolicy | None, bool]:
-        """Return the same as `_look_up_copy` if memory has no fresh copy."""
+        """Return the same as `_look_up`. The fetch's `entry` becomes the newest one."""
         origin = fetch.origin
-        lookup = await store.find_entry(origin, fetch.copy)
-        copy = fetch.copy = lookup.entry
-        if copy is not None and lookup.is_fresh and fetch.can_use(copy):
+        lookup = await store.find_entry(origin, fetch.entry)
+        entry = fetch.entry = lookup.entry
+        if entry is not None and lookup.is_fresh and fetch.can_use(entry):
             self._count(stats.CACHE_STORE_HITS)
-            policy = await self._files.read(origin, copy)
+            policy = await self._files.read(origin, entry)
             self._report_attempt(fetch, policy)
-            self.known.add(origin, fetch.route, policy, copy)
+            self.known.add(origin, fetch.route, policy, entry)
             await self._announce(fetch, policy)
             return policy, False
-        if copy is not None and lookup.may_fetch and store.shared:
-            # Until there is a new copy, other workers may request pages at the old copy's interval.
+        if entry is not None and lookup.may_fetch and store.shared:
+            # Until there is a new file, other workers may request pages at the old one's interval.
             # So use it for the robots.txt request, too.
-            self._crawl.policy_changed(await self._files.read(origin, copy))
-        # A copy that is fresh here doesn't apply to this route. So request the file, without the
+            self._crawl.policy_changed(await self._files.read(origin, entry))
+        # An entry that is fresh here doesn't apply to this route. So request the file, without the
         # store's lock.
         return None, lookup.may_fetch or lookup.is_fresh
 
@@ -301,12 +307,12 @@ class RobotsService:
     async def _request(self, fetch: PendingFetch) -> Fetched:
         """Request the file and follow redirects."""
         self._count(stats.REQUEST_COUNT)
-        copy = fetch.copy
+        entry = fetch.entry
         settings = self._settings
         unreachable_statuses = settings.unreachable_statuses
-        if copy is not None and copy.body is not None:
+        if entry is not None and entry.body is not None:
             # An unexpected 304 counts as a failure, so our copy stays in use.
-            unreachable_statuses |= {304}
+            unreachable_statuses = unreachable_statuses | {304}
         cookies = FetchCookies()
         step = FetchStep(
             fetch.origin.robots_url,
@@ -315,7 +321,7 @@ class RobotsService:
             same_host_only=settings.same_host_only,
         )
         while True:
-            validators = None if copy is None else copy.validators_for(step.url)
+            validators = None if entry is None else entry.validators_for(step.url)
             request = self.download.request(step.url, fetch, validators)
             if step.cookie:
                 request.headers[b"Cookie"] = step.cookie
@@ -332,7 +338,7 @@ class RobotsService:
                 body,
                 unreachable_statuses=unreachable_statuses,
                 # A 304 only confirms our copy if we sent its validators.
-                cached=copy.body if copy is not None and validators is not None else None,
+                cached=entry.body if entry is not None and validators is not None else None,
             )
             if not isinstance(access, FetchStep):
                 break
@@ -348,7 +354,7 @@ class RobotsService:
         """Return the result of an attempt whose response says that the file is unreachable."""
         seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
         access = access._replace(retry_after=seconds)
-        if access.route_failed:  # only a 407 comes from the proxy rather than the site
+        if access.spares_site:  # only a 407 comes from the proxy rather than the site
             return Fetched(with_route(access, request))
         # Other crawls may follow a redirect that this one refuses.
         return Fetched(access, Freshness(may_store=access.cause != OTHER_HOST))
@@ -399,7 +405,7 @@ class RobotsService:
         self._report_attempt(fetch, policy, access, delays)
         if delays:  # nothing is cached before the last attempt
             return policy, access, delays
-        if access.route_failed:
+        if access.spares_site:
             self._remember_failure(fetch, policy)
             return policy, access, delays
         self.known.add(fetch.origin, fetch.route, policy, entry)
@@ -417,13 +423,13 @@ class RobotsService:
         access = fetched.access
         now = self._runtime.clock()
         settings = self._settings
-        if access.route_failed:
-            return entry_for_route(fetch.copy, access, now, settings)
+        if access.spares_site:
+            return temporary_entry(fetch.entry, access, now, settings)
         if isinstance(access, Unreachable):
             ttl = with_retry_after(settings.unreachable_ttl, access.retry_after)
             settings = settings._replace(unreachable_ttl=ttl)
         # Nothing is cached before a retry, so only the fetch knows since when it has failed.
-        return next_entry(fetch.copy, fetched, now, settings, fetch.failing_since)
+        return next_entry(fetch.entry, fetched, now, settings, fetch.failing_since)
 
     def _delays(
         self, fetch: PendingFetch, policy: OriginPolicy, access: Access
@@ -434,7 +440,7 @@ class RobotsService:
             return ()
         # If the page names a proxy or account, a retry uses the same one, which has just failed.
         # Otherwise, the proxy was picked by a middleware, which may pick another one.
-        uses_failed_route = access.route_failed and fetch.route is not None
+        uses_failed_route = access.spares_site and fetch.route is not None
         if uses_failed_route or access.hopeless:
             return ()
         return backoff_delays(fetch.attempts, access.retry_after, self._settings)
@@ -442,18 +448,18 @@ class RobotsService:
     def _policy_after_error(self, fetch: PendingFetch, error: Exception) -> OriginPolicy:
         """Return the policy after a fetch raised an exception.
 
-        Nothing is allowed for now, not even by an older copy.
+        Nothing is allowed for now, not even by an older file, because reading it may have failed.
         """
         advice = "report it, unless a download handler or a middleware of yours is the cause"
         local = Local(error_text(error), advice, error)
-        entry = entry_for_route(None, local, self._runtime.clock(), self._settings)
+        entry = temporary_entry(None, local, self._runtime.clock(), self._settings)
         policy = self._files.policy(fetch.origin, entry)
         self._report_attempt(fetch, policy, local)
         self._remember_failure(fetch, policy)
         return policy
 
     def _remember_failure(self, fetch: PendingFetch, policy: OriginPolicy) -> None:
-        """Remember a route failure, and let other workers fetch the file."""
+        """Remember a failure that isn't held against the site, and let other workers try."""
         self.known.add_failure(fetch.origin, fetch.route, policy)
         if self.store is not None:
             self._runtime.spawn(self.store.unlock(fetch.origin))
@@ -467,10 +473,12 @@ class RobotsService:
     ) -> None:
         """Send a signal about an attempt. If it was the last one, count the origin's policy.
 
-        :param access: the result of the attempt, or `None` if a copy from the store is used.
+        Failures that aren't held against the site aren't counted.
+
+        :param access: the result of the attempt, or `None` if the policy is from the store.
         :param delays: seconds to wait before each retry.
         """
-        if not delays and (access is None or not access.route_failed):
+        if not delays and (access is None or not access.spares_site):
             before = fetch.validity_before
             if fetch.changes(policy.outcome):
                 self._count(stats.ORIGINS.format(outcome=policy.outcome.value))
@@ -500,6 +508,7 @@ class RobotsService:
         self._crawl.policy_changed(policy)
         if not self._has_handlers():  # most crawls don't have any, so avoid the task
             return
+        self.pending.leave(fetch)
         sent: Waiter[None] = Waiter()
         self._runtime.spawn(self._send_signals(fetch, policy, access, sent))
         timer = self._runtime.call_later(self._settings.timeout, partial(sent.resolve, None))

@@ -53,9 +53,9 @@ _EXPLAINED = {
 }
 
 
-# In the following classes, the field `outcome` is a constant, and so is `route_failed`, except in
-# `Unreachable`. `route_failed` is true if a proxy, an account or the crawl itself failed, not the
-# site.
+# In the following classes, the field `outcome` is a constant, and so is `spares_site`, except in
+# `Unreachable`. `spares_site` is true if a failure isn't held against the site, because a proxy, an
+# account or the crawl itself has failed.
 
 
 class Successful(NamedTuple):
@@ -63,7 +63,7 @@ class Successful(NamedTuple):
 
     status: int
     body: bytes
-    route_failed: bool = False
+    spares_site: bool = False
     outcome: Outcome = Outcome.SUCCESSFUL
 
     @property
@@ -81,7 +81,7 @@ class Unavailable(NamedTuple):
 
     status: int | None
     cause: str
-    route_failed: bool = False
+    spares_site: bool = False
     outcome: Outcome = Outcome.UNAVAILABLE
 
 
@@ -93,14 +93,14 @@ class Unreachable(NamedTuple):
     :param retry_after: the Retry-After delay in seconds, or `None` if the server did not send one.
     :param hopeless: True if retrying right away is pointless, for example because the host does not
         exist.
-    :param route_failed: True if the proxy or account failed.
+    :param spares_site: True if the proxy or account failed.
     """
 
     status: int | None
     cause: str
     retry_after: float | None = None
     hopeless: bool = False
-    route_failed: bool = False
+    spares_site: bool = False
     outcome: Outcome = Outcome.UNREACHABLE
 
 
@@ -119,7 +119,7 @@ class Local(NamedTuple):
     error: Exception | None = None
     shortage: bool = False
     status: None = None
-    route_failed: bool = True
+    spares_site: bool = True
     outcome: Outcome = Outcome.LOCAL
 
 
@@ -187,7 +187,7 @@ class FetchStep(NamedTuple):
             return Successful(status, cached)  # the cached file is still valid (RFC 9111, 4.3.3)
         if http_status == PROXY_REFUSES:
             cause = "407 Proxy Authentication Required"
-            return Unreachable(status, cause, hopeless=True, route_failed=True)  # the proxy failed
+            return Unreachable(status, cause, hopeless=True, spares_site=True)  # the proxy failed
         if http_status in unreachable_statuses:
             return Unreachable(status, str(status))
         if http_status in _REDIRECTS:
@@ -266,7 +266,7 @@ class Validity(NamedTuple):
     :param confirmed: the time when the current file was last fetched or confirmed, or `None` if
         there is no file.
     :param unreachable_since: the time when the file was first found to be unreachable, or `None` if
-        the last fetch was not unreachable.
+        it was reachable at the last fetch.
     """
 
     outcome: Outcome
@@ -318,7 +318,7 @@ def validity_after(
     """Return the validity after a fetch.
 
     :param old: the validity before the fetch, which may have expired, or `None` for a new origin.
-    :param outcome: the outcome of the fetch.
+    :param outcome: the outcome of the fetch, except for `LOCAL` (see `temporary_entry`).
     :param fresh_for: the freshness lifetime from the response headers in seconds, or `None` if they
         do not specify one.
     """

@@ -263,7 +263,7 @@ class CrawlLog:
         delays: Sequence[float],
     ) -> None:
         """Log the result of an attempt. After the last attempt, count the origin's outcome."""
-        of_route = access is not None and access.route_failed
+        of_route = access is not None and access.spares_site
         is_unreachable = policy.validity.unreachable_since is not None
         if isinstance(access, Local):
             self._local_failure(policy, access)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from twisted.internet.error import ConnectBindError, DNSLookupError
 
-from scrapy_robots_rfc._runtime import LATE
+from scrapy_robots_rfc._runtime import TIMEOUT_ERRORS
 from scrapy_robots_rfc.errors import DecodingError
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.policy.access import Local, Unreachable
@@ -59,7 +59,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
             for name in HTTPX
         ),
         (DecodingError("unknown content coding"), "unknown content coding"),
-        *((error("too late"), "no answer in 30 s") for error in LATE),
+        *((error("too late"), "no answer in 30 s") for error in TIMEOUT_ERRORS),
         (
             UnicodeError(
                 "encoding with 'idna' codec failed (UnicodeError: label empty or too long)"
@@ -92,7 +92,7 @@ def test_network_error_has_a_short_cause(error: Exception, cause: str) -> None:
 )
 def test_refusal_of_a_proxy_is_the_fault_of_its_route(error: Exception, cause: str) -> None:
     """An exception for a refused CONNECT is recognised by its name, and its status is found."""
-    assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, route_failed=True)
+    assert access_after(error, 30) == Unreachable(None, cause, hopeless=True, spares_site=True)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_407_allows_nothing(statuses: tuple[int, ...]) -> None:
     """
     access = FIRST.after_response(407, None, b"", unreachable_statuses=statuses)
     assert access == Unreachable(
-        407, "407 Proxy Authentication Required", hopeless=True, route_failed=True
+        407, "407 Proxy Authentication Required", hopeless=True, spares_site=True
     )
 
 
