@@ -108,7 +108,7 @@ def _slots(crawler: Crawler) -> dict[str, Private]:
 
 
 def is_closing(crawler: Crawler) -> bool:
-    """Return whether the spider is closing or closed.
+    """Return whether the spider is closing or closed, or not open yet although there is an engine.
 
     The `spider_closed` signal can't be used, because it is sent after all requests have finished.
     """

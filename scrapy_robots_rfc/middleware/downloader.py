@@ -26,6 +26,7 @@ from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import MARK
+from scrapy_robots_rfc.fetching.offline import OfflineReplay
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
@@ -145,18 +146,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         origin = self._origin_at(parts.scheme, parts.netloc)
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
-        if origin is None and not is_robots_txt:
-            self._drop_unreachable(request, None, "no valid authority")
+        problem = None
+        if origin is None:
+            problem = None if is_robots_txt else "no valid authority"
+        elif self.service.offline is not None:
+            problem = self._offline_problem(request, origin, self.service.offline)
+        if problem is not None:
+            self._drop_unreachable(request, origin, problem)
             return None
-        # In an offline replay, requests that the HTTP cache doesn't answer are dropped, unless the
-        # user made an exception.
-        if origin is not None and self.service.offline is not None:
-            policy = self.service.known.fixed(origin)
-            is_exception = policy is not None and policy.is_set_by_user
-            problem = None if is_exception else self.service.offline.problem(request)
-            if problem is not None:
-                self._drop_unreachable(request, origin, problem)
-                return None
         if origin is None or is_robots_txt:
             self._count(stats.ALLOWED)
             return None
@@ -165,8 +162,19 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             return self._wait_for_file(request, origin)
         return self._judge(request, policy)
 
+    def _offline_problem(
+        self, request: Request, origin: Origin, offline: OfflineReplay
+    ) -> str | None:
+        """Return why a request may not be sent in an offline replay, or `None` if it may."""
+        policy = self.service.known.fixed(origin)
+        is_exception = policy is not None and policy.is_set_by_user
+        return None if is_exception else offline.problem(request)
+
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
-        """Drop a request because its robots.txt can't be fetched."""
+        """Drop a request because its robots.txt can't be fetched. In a dry run, it is let through.
+
+        :raises RobotsDisallowed: this isn't a dry run.
+        """
         refusal = Refusal(f"{UNREACHABLE}{cause}")
         self.enforcement.drop(request, unreachable_decision(origin), refusal, None)
 
@@ -182,7 +190,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Wait for the site's turn.
 
         The wait doesn't count against ROBOTS_TIMEOUT, and it leaves room for other fetches.
-        Otherwise many redirects to one paced site would block fetches for all other sites.
+        Otherwise, if many sites redirect robots.txt to one paced site, no others could be fetched.
         """
         fetch: PendingFetch = request.meta[MARK].fetch
         self.service.pending.pause(fetch)

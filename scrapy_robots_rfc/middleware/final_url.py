@@ -75,7 +75,10 @@ class FinalUrls:
             middleware.process_response = self.process_response
 
     def process_request(self, request: Request) -> Any:  # noqa: ANN401
-        """Save a request's URL, and let the middleware judge the request."""
+        """Save a request's URL, and let the middleware judge the request.
+
+        Our own robots.txt requests have `dont_obey_robotstxt`, so their responses aren't judged.
+        """
         if not request.meta.get("dont_obey_robotstxt"):
             request.meta[JUDGED] = request.url
         return self._judge_request(request)

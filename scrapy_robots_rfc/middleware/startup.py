@@ -47,7 +47,7 @@ _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_ro
 # Meta keys set by this package.
 _WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, RETURNED)
 # Only names that contain this are checked.
-_PART = "robot"
+_IN_OURS = "robot"
 # Components from any other package may follow redirects themselves.
 _NOT_THIRD_PARTY = ("scrapy", "scrapy_robots_rfc")
 # Minimum similarity between a misspelt name and the right one, where 1 means equal.
@@ -210,7 +210,7 @@ class Misspelt:
                 kind, name, extra=extra,
             )  # fmt: skip
         # Only a text with "robot" in it can be a misspelling of ours.
-        if not isinstance(name, str) or name in known or _PART not in name.lower():
+        if not isinstance(name, str) or name in known or _IN_OURS not in name.lower():
             return
         similar = _similar(name.lower(), known, _VERY_SIMILAR)
         if similar:
@@ -245,7 +245,7 @@ def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield user settings that look like ours but don't exist, with a hint for each."""
     for key in sorted(map(str, settings)):
         is_set = settings.getpriority(key)  # 0 for Scrapy's defaults
-        if key in _SETTINGS or _PART not in key.lower() or not is_set:
+        if key in _SETTINGS or _IN_OURS not in key.lower() or not is_set:
             continue
         similar = _similar(key.upper(), _SETTINGS, _VERY_SIMILAR)
         if similar is None and not key.startswith(_PREFIXES):

@@ -24,7 +24,7 @@ from scrapy_robots_rfc.errors import AgentError, SettingError
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# Meta key in our robots.txt requests for the User-Agent header as it was before later middlewares.
+# Meta key of our robots.txt requests for the User-Agent header that they had when they reached us.
 _HEADER_BEFORE = "_robots_rfc_agent"
 
 

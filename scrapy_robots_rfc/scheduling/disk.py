@@ -2,7 +2,7 @@
 
 The file is `requests.queue/requests.sqlite`. Each call is a transaction of its own, so a killed
 process loses only the requests that it had handed out, and a resumed crawl hands out none of them
-again. As in queuelib, nothing is flushed to the disk, so only a power failure can damage the file.
+again. As in queuelib, nothing is flushed to the disk, so a power failure may damage the file.
 The journal is a rollback journal that is written over again and again, so a request can be removed
 even if the disk is full. (To reuse a write-ahead log, SQLite first has to write to the file.)
 """
@@ -39,7 +39,7 @@ FOLDER = "requests.queue"
 STATE = "active.json"
 FILE = "requests.sqlite"
 _JOURNAL = "requests.sqlite-journal"
-_OUR_FILES = ("active.json", "requests.")
+_OUR_PREFIXES = (STATE, "requests.")
 
 #: The state in `active.json`. It is a number because both of Scrapy's own queues refuse a number.
 #: So they never start an empty crawl in the JOBDIR of this queue.
@@ -50,8 +50,9 @@ _FORMAT = 1
 
 _MAX_INTEGER = 2**63 - 1
 
-# Requests leave in the order of the index. `place` counts up, and is negative for classes that hand
-# out the last request first.
+# Requests leave in the order of the index. As in Scrapy's queue, start requests come after other
+# ones with the same priority. `place` counts up, and is negative for classes that hand out the last
+# request first.
 _CREATE = f"""
     BEGIN;
     CREATE TABLE requests (
@@ -234,7 +235,10 @@ class RequestFile:
         return f"{self._path} is damaged or is not a file of {OUR_QUEUE} ({error}). {_MOVE}"
 
     def _enlarge_journal(self) -> None:
-        """Enlarge the journal, so that requests can be removed while the disk is full."""
+        """Enlarge the journal, so that requests can be removed while the disk is full.
+
+        Between two transactions, SQLite doesn't read its content.
+        """
         size = min(_JOURNAL_SIZE, shutil.disk_usage(self.folder).free // 2)
         with suppress(OSError), (self.folder / _JOURNAL).open("ab") as journal:
             journal.write(b"\0" * (size - journal.tell()))  # nothing if it is large enough
@@ -436,21 +440,12 @@ def _refuse_other_queues(folder: Path) -> None:
     with suppress(OSError, ValueError):
         state = json.loads((folder / STATE).read_bytes())
     # Scrapy's queues write a dict or a list, which is empty if no requests are left.
-    is_foreign = bool(state) and isinstance(state, (dict, list))
-    if not is_foreign and not (folder / FILE).exists():
-        # A process that was killed leaves files without a state, or beside the state that it was
-        # resumed from.
-        # After an orderly stop, Scrapy 2.15 may leave an empty LIFO queue, a file of four bytes.
-        max_empty = 4 if state is not None else -1  # without a state, any file counts
-        is_foreign = any(
-            path.is_file()
-            and path.stat().st_size > max_empty
-            and not path.name.startswith(_OUR_FILES)
-            for path in folder.rglob("*")
-        )
-    if not is_foreign:
-        return
-    if state:
+    is_listed = bool(state) and isinstance(state, (dict, list))
+    if not is_listed:
+        has_files = _has_foreign_files(folder, has_state=state is not None)
+        if not has_files or (folder / FILE).exists():
+            return
+    if is_listed:
         queue = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS_QUEUE})"
         advice = f". To finish that crawl, set {queue}. Otherwise, use another JOBDIR"
     else:  # Scrapy only finds its files by their priorities, which the state lists
@@ -459,13 +454,29 @@ def _refuse_other_queues(folder: Path) -> None:
     raise JobDirError(text + advice)
 
 
+def _has_foreign_files(folder: Path, *, has_state: bool) -> bool:
+    """Return whether a process with another queue has left files because it was killed.
+
+    :param has_state: whether there is a state. It may be the one that the process was resumed from,
+        or be from an orderly stop, after which Scrapy 2.15 may leave an empty LIFO queue, a file of
+        four bytes.
+    """
+    max_empty = 4 if has_state else -1
+    return any(
+        path.is_file()
+        and path.stat().st_size > max_empty
+        and not path.name.startswith(_OUR_PREFIXES)
+        for path in folder.rglob("*")
+    )
+
+
 _SCRAPYS_QUEUE = '"scrapy.pqueues.DownloaderAwarePriorityQueue"'
 
 
 def _replace(path: Path, text: str) -> None:
     """Replace a file atomically, unless it has this content already."""
     with suppress(OSError):
-        if path.read_text("utf-8") == text:
+        if path.read_bytes() == text.encode():
             return
     new = path.with_name(f"{path.name}.new")
     new.write_text(text, "utf-8")

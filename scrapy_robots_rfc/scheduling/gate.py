@@ -44,7 +44,7 @@ class Part(Protocol):
     """Requests for a single origin that share a queue and downloader slot (see `queue.py`)."""
 
     def unpark(self) -> None:
-        """Put the part first in its slot."""
+        """Put the part first in its slot, because it has waited for longer than others."""
 
     def peek(self) -> Request | None:
         """Return the next request, or `None` if it cannot be read."""
@@ -69,7 +69,7 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param parked: the parts that are parked until the origin is woken.
-    :param known: the permit from a finished fetch, or from the line, for the next request that is
+    :param kept: the permit that `fetch_ended` or `_on_room` has kept for the next request that is
         handed out. Without it, a file that is evicted or stale before the turn comes would be
         fetched forever.
     """
@@ -77,7 +77,7 @@ class QueuedOrigin:
     origin: Origin | None
     parts: dict[tuple[object, Hashable], Any] = field(default_factory=dict)
     parked: list[Part] = field(default_factory=list)
-    known: Permit | None = None
+    kept: Permit | None = None
 
     @property
     def size(self) -> int:
@@ -88,7 +88,7 @@ class QueuedOrigin:
 class Gate:
     """The gate of a crawl, shared by all of the scheduler's queues.
 
-    :param origin_of: returns the origin for a scheme and authority, or `None` if it has none.
+    :param origin_at: returns the origin for a scheme and authority, or `None` if it has none.
     :param service: provides robots.txt files, or `None` if the crawl does not obey robots.txt.
     :param throttle: manages the turns of paced sites.
     :param schemes: the schemes for which robots.txt is obeyed.
@@ -97,14 +97,14 @@ class Gate:
     def __init__(
         self,
         crawler: Crawler,
-        origin_of: Callable[[str, str], Origin | None],
+        origin_at: Callable[[str, str], Origin | None],
         service: RobotsService | None,
         throttle: Throttle,
         schemes: Container[str] = (),
     ) -> None:
         self._crawler = crawler
         self._count = stats.of(crawler).inc_value
-        self._origin_of = origin_of
+        self._origin_at = origin_at
         self._service = service
         self._throttle = throttle
         self._schemes = schemes
@@ -126,7 +126,7 @@ class Gate:
         """
         origin = None
         if not request.meta.get("dont_obey_robotstxt"):
-            origin = self._origin_of(url.scheme, url.netloc)
+            origin = self._origin_at(url.scheme, url.netloc)
         return self.origins.get(origin) or self._add(origin)
 
     def queued_origin_of(self, stored_origin: str) -> QueuedOrigin:
@@ -140,16 +140,17 @@ class Gate:
         return self.origins.get(origin) or self._add(origin)
 
     def _add(self, origin: Origin | None) -> QueuedOrigin:
-        """Create the state of an origin, until `forget` removes it."""
+        """Create the state of an origin, which lasts until `forget` removes it."""
         queued_origin = self.origins[origin] = QueuedOrigin(origin)
         return queued_origin
 
     def permit(self, queued_origin: QueuedOrigin, peek: Peek) -> Permit | None:
         """Return a permit for an origin's next request, or `None` if it has to wait.
 
-        In that case, `wake` will be called when the result may be another one.
+        In that case, `wake` will be called when it may no longer have to, but not before this
+        returns.
 
-        :param peek: returns that request. A fetch uses its proxy, address and account.
+        :param peek: returns that request. A fetch uses its proxy, `bindaddress` and FTP account.
         """
         origin = queued_origin.origin
         service = self._service
@@ -165,18 +166,18 @@ class Gate:
         if policy is not None and policy.for_all_routes:  # no need to know the request's route
             return Permit(policy)
         has_room = pending.has_room()
-        known = queued_origin.known
+        kept = queued_origin.kept
         # Only peek if a fetch can start, or if one of these may apply to the request: `policy`,
-        # which is a failure without a route, or `known`.
-        if has_room or policy is not None or known is not None:
+        # which is a failure of requests without a route, or `kept`. `_on_room` finds any other.
+        if has_room or policy is not None or kept is not None:
             request = peek()
             # A fetch without the request's proxy would reveal the crawler's own address, so start
             # none. If `pop` can't read the request either, the queue skips it. Otherwise, it waits
             # in the middleware.
             if request is None:
                 return Permit()
-            if known is not None and self.covers(known, request, origin):
-                return known
+            if kept is not None and self.covers(kept, request, origin):
+                return kept
             route = service.routes.of(request)
             policy = service.known.get(origin, route)
             if policy is not None:
@@ -202,15 +203,19 @@ class Gate:
         return policy.for_all_routes or self._service.routes.of(request) == permit.route
 
     def _on_room(self, origin: Origin) -> None:
-        """Start a fetch for an origin that was in line, or wake it if it needs none."""
+        """Start a fetch for the origin that was first in line, or wake it if it needs none.
+
+        In that case, the room is given to the next one.
+        """
         queued_origin = self.origins.get(origin)
         if queued_origin is None or not queued_origin.parts:
             return
+        # Any part will do: if a request with another route leaves first, `covers` is false for it.
         part: Part = next(iter(queued_origin.parts.values()))
         permit = self.permit(queued_origin, part.peek)
         if permit is not None:
             # When the queue asks, there may be no room, and the origin would get in line again.
-            queued_origin.known = permit
+            queued_origin.kept = permit
             self.wake(origin)
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin, permit: Permit) -> None:
@@ -218,7 +223,7 @@ class Gate:
         origin = queued_origin.origin
         if origin is None:
             return
-        queued_origin.known = None  # it is only for one request
+        queued_origin.kept = None  # it is only for one request
         self.permits[request] = permit
         if self._throttle.sites:
             self._throttle.take(request, origin)  # `permit` checked that it is due
@@ -243,6 +248,7 @@ class Gate:
         origin = queued_origin.origin
         if origin is not None and not queued_origin.parts:
             self.origins.pop(origin, None)
+            # If a fetch is in progress, its own place in the line has nothing to do with the queue.
             if self._service is not None and origin not in self._service.pending.fetches:
                 self._service.pending.line.pop(origin, None)
 
@@ -261,7 +267,7 @@ class Gate:
             self.count_waiting()
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            queued_origin.known = Permit(fetch.policy, fetch.route)
+            queued_origin.kept = Permit(fetch.policy, fetch.route)
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:
@@ -280,6 +286,7 @@ class Gate:
         if self._service is None:
             return
         pending = self._service.pending
+        # Fetches may be in line, too.
         in_line = (origin for origin in pending.line if origin not in pending.fetches)
         for origin in islice(chain(pending.fetches, in_line), max_origins):
             queued_origin = self.origins.get(origin)
@@ -341,15 +348,15 @@ def gate_of(crawler: Crawler) -> Gate:
     keeper = crawler.get_downloader_middleware(GateKeeper)
     if keeper is not None:
         return keeper.gate
-    gate = _OPEN.get(id(crawler))
+    gate = _ALWAYS_OPEN.get(id(crawler))
     if gate is None:
         # Requests wait only for their origin's file or turn, so without origins it stays open.
         throttle = Throttle(crawler, settings=None, origin_of=lambda _: None, runtime=Runtime())
-        gate = Gate(crawler, origin_of=lambda _, __: None, service=None, throttle=throttle)
-        _OPEN[id(crawler)] = gate
+        gate = Gate(crawler, origin_at=lambda _, __: None, service=None, throttle=throttle)
+        _ALWAYS_OPEN[id(crawler)] = gate
     return gate
 
 
-# The gates of crawls that don't obey robots.txt. They refer to their crawls, so that no other crawl
-# can have the same `id`.
-_OPEN: WeakValueDictionary[int, Gate] = WeakValueDictionary()
+# The gates of crawls that don't obey robots.txt, by the crawl's `id`. A queue keeps its gate alive,
+# and the gate its crawl, so that no other crawl can have the same `id`.
+_ALWAYS_OPEN: WeakValueDictionary[int, Gate] = WeakValueDictionary()

@@ -29,7 +29,9 @@ class Turns:
         self.outstanding: int = 0
 
     def wait(self, interval: float, now: float) -> float | None:
-        """Return the seconds until a request may start, or `None` if the crawl will be woken.
+        """Return the seconds until a request may start, or `None` if that isn't known.
+
+        In that case, the crawl is woken when a turn ends, or by `on_turn` of shared turns.
 
         :param interval: seconds to leave after the previous request, or 0 for none.
         """
@@ -60,7 +62,11 @@ class Turns:
         self.outstanding -= 1
         self.last = max(self.last, now)
 
-    def ended_without_turn(self, at: float, interval: float) -> None:  # noqa: ARG002 - the same
+    def ended_without_turn(
+        self,
+        at: float,
+        interval: float,  # noqa: ARG002 - only shared turns use it
+    ) -> None:
         """Leave an interval after a request that had no turn, such as one for robots.txt.
 
         :param at: when its response arrived.
@@ -101,7 +107,8 @@ class PacedSite:
             # The refresh failed, so nothing is known about the interval. Keep the old one.
             return
         self.fetched = policy.fetched
-        # Look up the pace of each agent in the new file, which may no longer have one.
+        # Look up the pace of each agent in the new file, which may no longer have one. Other agents
+        # with the same pace are added again by their next request.
         agents = list(self.paces.values())
         self.paces = {}
         for agent in agents:

@@ -208,7 +208,7 @@ class OriginPriorityQueue:
             try:
                 request = part.queue.pop()
             except FileUnavailableError:
-                self._park(part)  # the crawl ends
+                self._park(part)  # so that no call tries it again until the crawl has ended
                 return None
             part.size -= 1
             self.size -= 1
@@ -216,7 +216,7 @@ class OriginPriorityQueue:
                 self._gate.hand_out(request, part.queued_origin, permit)
         # Put the part last in its slot, or remove it if it is empty. Also put the slot last.
         ready = self._ready[part.key.slot]
-        ready.remove(part)
+        ready.remove(part)  # usually the first, unless `hand_out` has woken others
         if part.size:
             ready.append(part)
         else:
@@ -237,7 +237,7 @@ class OriginPriorityQueue:
         part.queued_origin.parked.append(part)
 
     def unpark(self, part: QueuePart) -> None:
-        """Put a parked part first in its slot."""
+        """Put a parked part first in its slot, and the slot first if it is new."""
         slot = part.key.slot
         if slot not in self._ready:
             self._ready[slot] = []

@@ -1,8 +1,8 @@
-"""Park requests in front of a third-party scheduler, such as the one from scrapy-redis.
+"""Keep requests in front of a third-party scheduler, such as the one from scrapy-redis.
 
 `scheduler_around` creates a subclass of the user's scheduler, using only Scrapy's public interface.
-If a request's robots.txt is unknown, or its turn has not come, the request is parked in memory, in
-an `OriginPriorityQueue`. It is returned to the user's scheduler when the crawl closes.
+If a request's robots.txt is unknown, or its turn has not come, the request is put aside in memory,
+in an `OriginPriorityQueue`. It is returned to the user's scheduler when the crawl closes.
 """
 
 import logging
@@ -30,8 +30,8 @@ from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-#: Maximum number of requests parked in memory. Any more are returned to the user's scheduler.
-MAX_PARKED = 100_000
+#: Maximum number of requests put aside in memory. Any more are returned to the user's scheduler.
+MAX_ASIDE = 100_000
 
 
 @cache
@@ -43,49 +43,51 @@ def scheduler_around(scheduler: str | type[BaseScheduler]) -> type[Any]:
     """
     base: Any = load_object(scheduler)
     is_scheduler = isinstance(base, type) and issubclass(base, BaseScheduler)
-    if not is_scheduler or issubclass(base, _Parking):
+    if not is_scheduler or issubclass(base, _PuttingAside):
         return base  # type: ignore[no-any-return]  # Scrapy rejects it, or it was created here
     # In logs, the subclass appears under the name of the user's class.
     return type(
-        base.__name__, (_Parking, base), {"__module__": base.__module__, "__doc__": base.__doc__}
+        base.__name__,
+        (_PuttingAside, base),
+        {"__module__": base.__module__, "__doc__": base.__doc__},
     )
 
 
-class _Parking:
-    """Parks requests in front of the user's scheduler, whose methods are called with `super`."""
+class _PuttingAside:
+    """Puts requests aside for the user's scheduler, whose methods are called with `super`."""
 
-    max_parked: int = MAX_PARKED
+    max_aside: int = MAX_ASIDE
 
     def open(self, spider: Spider) -> Any:  # noqa: ANN401 - whatever the scheduler returns
-        """Prepare to park requests, and open the scheduler if it has an `open` method."""
+        """Prepare to put requests aside, and open the scheduler if it has an `open` method."""
         self._spider = spider
         self._crawler: Crawler = spider.crawler
-        self._parked = OriginPriorityQueue(self._crawler, FifoMemoryQueue, key="")
+        self._aside = OriginPriorityQueue(self._crawler, FifoMemoryQueue, key="")
         self._gate: Gate = gate_of(self._crawler)
         open_scheduler = getattr(super(), "open", None)
         return None if open_scheduler is None else open_scheduler(spider)
 
     def has_pending_requests(self) -> bool:
         """Return whether any requests are waiting."""
-        return bool(len(self._parked) or super().has_pending_requests())  # type: ignore[misc]
+        return bool(len(self._aside) or super().has_pending_requests())  # type: ignore[misc]
 
     def next_request(self) -> Request | None:
         """Return a request that may be handed out now, or `None`.
 
-        Parked requests are tried first. After that, requests from the user's scheduler are parked
-        until there is one that doesn't have to wait.
+        Requests that were put aside are tried first. After that, requests from the user's scheduler
+        are put aside until there is one that doesn't have to wait.
         """
-        request = self._parked.pop()
+        request = self._aside.pop()
         if request is None:
             request = self._take_from_scheduler()
         if request is None:
-            # A request that was parked behind others may be ready, and nothing else would wake the
-            # engine for it.
-            request = self._parked.pop()
+            # A request that was put aside just now, behind others of its origin, wasn't tried yet.
+            # Nothing else would wake the engine for it.
+            request = self._aside.pop()
         return request
 
     def _take_from_scheduler(self) -> Request | None:
-        """Take requests from the user's scheduler until one may be handed out. Park the others.
+        """Take requests from the user's scheduler until one may be handed out. Put others aside.
 
         :returns: that request, or `None` if none was found in this call.
         """
@@ -94,9 +96,10 @@ class _Parking:
             if request is None:
                 return None
             restore_filter(request)  # if it is a copy of one that `_return` put back
-            # This may create an entry for the origin. It is forgotten below, unless it gets parked.
+            # This may create an entry for the origin. Unless the request is put aside, it is
+            # forgotten below.
             queued_origin = self._gate.queued_origin(request, urlparse_cached(request))
-            # Requests of the same origin that are already parked come first.
+            # Requests of the same origin that were put aside earlier come first.
             is_next = not queued_origin.parts
             peek = partial(next, repeat(request))  # always returns this request
             permit = self._gate.permit(queued_origin, peek) if is_next else None
@@ -104,27 +107,27 @@ class _Parking:
                 self._gate.hand_out(request, queued_origin, permit)
                 self._gate.forget(queued_origin)
                 return request
-            if len(self._parked) >= self.max_parked:
+            if len(self._aside) >= self.max_aside:
                 text = (
-                    "%d requests are parked in memory, which is the maximum, so more are returned"
+                    "%d requests are waiting in memory, which is the maximum, so more are returned"
                     " to %s"
                 )
-                arguments = (len(self._parked), type(self).__name__)
+                arguments = (len(self._aside), type(self).__name__)
                 extra = {"spider": self._spider}
                 log_once(self._crawler, logger, logging.WARNING, text, *arguments, extra=extra)
                 self._return(request)
                 self._gate.forget(queued_origin)
                 return None
-            self._parked.push(request)
+            self._aside.push(request)
         # Continue in the next call, so that the loop doesn't block other events for too long.
         wake_engine(self._crawler)
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - whatever the scheduler returns
-        """Return all parked requests to the scheduler, then close it if it has a `close` method."""
+        """Return these requests to the scheduler, then close it if it has a `close` method."""
         close = getattr(super(), "close", None)
         try:
-            for request in self._parked.take_all():
+            for request in self._aside.take_all():
                 self._return(request)
         finally:
             closed = None if close is None else close(reason)

@@ -108,10 +108,12 @@ class Throttle:
         if site is None:
             site = self._begin_to_pace(policy.origin)
         site.update(policy)  # replaces the paces of an earlier file before this one is added
+        # The request may have been handed out with an older policy.
         if pace is not None and policy.fetched >= site.fetched:
             site.paces[pace] = agent
             self._announce(policy, bound)
-        # The request for robots.txt may have had no turn, because the interval wasn't known.
+        # The request for robots.txt may have had no turn, because the interval wasn't known. Noting
+        # it again has no effect, because only the time of its response counts.
         site.turns.ended_without_turn(policy.fetched, self.interval(site.origin))
 
     def interval(self, origin: Origin) -> float:
@@ -127,7 +129,7 @@ class Throttle:
             connect(self._reached_downloader, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
             connect(self.answered, signals.request_left_downloader)
-            connect(self.release, signals.response_received)  # if a middleware has answered
+            connect(self.release, signals.response_received)  # only if a middleware has answered
         self._forget_idle()
         site = self.sites[origin] = PacedSite(origin, Turns())
         if self._share is not None:
@@ -201,7 +203,7 @@ class Throttle:
         if site is not None and self._has_turn(request, site):
             return True
         if self._turns:  # empty in most crawls
-            self.release(request)  # its URL may have changed since it took another site's turn
+            self.release(request)  # another site's turn, or this one's if it may not use it yet
         if site is None:
             return True
         if not self.due(origin):

@@ -159,7 +159,7 @@ async def test_stopped(
 async def test_more_than_may_wait(
     site: Site, around: dict[str, Any], caplog: pytest.LogCaptureFixture, bound: int
 ) -> None:
-    """Beyond the maximum parked in memory, requests go back to the user's scheduler."""
+    """Beyond the maximum in memory, requests go back to the user's scheduler."""
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("", gate=gate)
 
@@ -169,13 +169,13 @@ async def test_more_than_may_wait(
         return True
 
     caplog.handler.addFilter(is_about_memory)
-    small = type("Small", (around["SCHEDULER"],), {"max_parked": bound})
+    small = type("Small", (around["SCHEDULER"],), {"max_aside": bound})
     result = await crawl(urls(site, 20), {**around, "SCHEDULER": small}, spider=Filtered)
     caplog.handler.removeFilter(is_about_memory)
     assert fetched(result) == 20
     [text] = [text for text in records(caplog) if "memory" in text]
     assert text == (
-        f"{bound} requests are parked in memory, which is the maximum, so"
+        f"{bound} requests are waiting in memory, which is the maximum, so"
         " more are returned to Small"
     )
 
