@@ -56,8 +56,9 @@ class Lookup(NamedTuple):
 
     :param entry: the newest entry, or `None` if there is none.
     :param is_fresh: True if the entry has not expired.
-    :param may_fetch: True if this crawl may fetch the file now (see `CacheClient.lock`). If it is
-        False and the entry is not fresh, another worker is fetching the file, so look again later.
+    :param may_fetch: if the entry is not fresh, True if this crawl may fetch the file now (see
+        `CacheClient.lock`). If it is False, another worker is fetching the file, so look again
+        later.
     """
 
     entry: CacheEntry | None
@@ -150,7 +151,7 @@ class CacheClient:
         """
         if may_store:
             await self.save(origin, entry)
-        elif entry.validity.unreachable_since is None:  # `no-store`; the others are unreachable
+        elif entry.validity.unreachable_since is None:  # `no-store`, not one of the latter cases
             # The answer makes the previous copy in the store out of date. Delete it. Otherwise, it
             # would be used again if the file becomes unreachable later.
             await self._delete(origin)
@@ -186,7 +187,7 @@ class CacheClient:
         now = self._runtime.clock()
         date = self._runtime.date()
         date_there = max(date, stored.fetched)  # the other machine's current date, as assumed
-        entry = stored.shifted(now - date_there, latest=now)
+        entry = stored.shifted(now - date_there, latest=now)  # other times may be even later
         is_far_ahead = stored.fetched > date + MAX_CLOCK_SKEW  # too far, so fetch the file again
         return entry.expiring_by(now) if is_far_ahead else entry
 

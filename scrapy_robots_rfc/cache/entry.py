@@ -4,7 +4,6 @@ import json
 import math
 import re
 import zlib
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 from scrapy_robots_rfc.core.text import printable
@@ -46,7 +45,8 @@ class CacheEntry(NamedTuple):
     In memory, times are on the crawl's own clock. In stores, they are Unix timestamps. `shifted`
     converts between them.
 
-    :param validity: the outcome that applies, and when it expires.
+    :param validity: the outcome that applies, and when it expires. It is successful as long as a
+        stale file is used.
     :param status: the HTTP status of the last fetch, or `None` if there was no response.
     :param cause: a short description of the last fetch's result.
     :param fetched: the time when the last fetch ended.
@@ -70,9 +70,10 @@ class CacheEntry(NamedTuple):
 
     @property
     def for_all_routes(self) -> bool:
-        """False if nothing is allowed, but not because of the site's answer.
+        """True if this isn't a failure, or if the site itself has answered with an error.
 
-        Another route, which is a proxy or an FTP account, may work. A 407 is the proxy's answer.
+        Otherwise, another route may work, which is a proxy or an FTP account. A 407 is the proxy's
+        answer.
         """
         has_failed = self.validity.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL)
         return not has_failed or self.status not in (None, PROXY_REFUSES)
@@ -179,20 +180,18 @@ def next_entry(
     # Other caches may have kept the response for a while before we got it.
     fresh_for = None if lifetime is None else max(0.0, lifetime - fetched.freshness.age)
     new = validity_after(validity, access.outcome, now, settings, fresh_for)
-    make_entry = partial(
-        CacheEntry, new, access.status, access.cause, now, other_host=fetched.other_host
-    )
+    entry = CacheEntry(new, access.status, access.cause, now, other_host=fetched.other_host)
     if isinstance(access, Successful):
         # If the body exceeds the limit, reading stopped there. But a copy confirmed by a 304 is
         # complete, because truncated copies have no validators.
         is_cut = not fetched.is_confirmed and len(access.body) > settings.max_size
         cut = settings.max_size if is_cut else None
-        return make_entry(fetched.validators, access.body, lifetime, cut)
-    if new.stale and old is not None:  # keep using the previous file
-        return make_entry(
-            old.validators, old.body, old.lifetime, old.cut, other_host=old.other_host
+        return entry._replace(
+            validators=fetched.validators, body=access.body, lifetime=lifetime, cut=cut
         )
-    return make_entry()  # without a file
+    if new.stale and old is not None:  # keep using the previous file
+        return old._replace(validity=new, status=access.status, cause=access.cause, fetched=now)
+    return entry  # without a file
 
 
 def temporary_entry(
@@ -307,7 +306,7 @@ def _entry_from(fields: dict[str, Any], file: bytes) -> CacheEntry:
         fields["version"] == VERSION,
         # Crawls never store their own failures.
         outcome is not Outcome.LOCAL,
-        # Only a successful fetch has a file.
+        # Otherwise, there is no file. A stale one is still successful.
         successful or not file,
         # The cause is logged, so it must not contain newlines or control characters.
         cause.isprintable() and len(cause) <= _MAX_CAUSE,

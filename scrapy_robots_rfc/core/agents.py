@@ -24,7 +24,7 @@ ANY = "*"
 _TOKEN_CHARACTERS = f"{ascii_letters}-_"
 # Splits a user-agent line or a setting at the end of the name: `FooBot2 (beta)`, `FooBot2, BarBot`.
 _before_end = re.compile("[ \t/;,|]").split
-# A character that cannot be part of a name.
+# A character between the parts of a User-Agent header. A setting without any is a single name.
 _has_separator = re.compile(r"[\s/();,]").search
 
 
@@ -52,6 +52,7 @@ def _leading_token(full_name: str) -> str:
     """Return the token at the start of a full name, such as `grub-client` in `grub-client-1.0`."""
     rest = full_name.lstrip(_TOKEN_CHARACTERS)
     token = full_name.removesuffix(rest)
+    # A token may end with `-`. But if a version follows, the `-` only separates the two.
     return token.rstrip("-_") if rest else token
 
 
@@ -76,9 +77,9 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
     """Return the keys for finding a crawler's user-agent lines, in order of preference.
 
     A product token is compared with the token in each line, so ``bot`` also matches ``bot1``
-    (2.2.1). A name that contains other characters is compared with full names first. If none of
-    them match, its leading token is used instead. For example, ``bot2`` matches ``bot2`` if the
-    file contains it, or else ``bot``, but never ``bot1``.
+    (2.2.1). A name that contains other characters is compared with full names. If none of them
+    match, its leading token is compared with full names instead. For example, ``bot2`` matches
+    ``bot2`` if the file contains it, or else ``bot``, but never ``bot1``.
 
     :returns: pairs of a name and its key. Names are spelled as in `name`.
     """
@@ -100,7 +101,8 @@ def crawler_keys(name: str) -> tuple[tuple[str, GroupKey], ...]:
 def product_tokens(identification: str | bytes) -> tuple[str, ...]:
     """Return the crawler names in an identification string, in order of preference.
 
-    A single word is returned unchanged. For a User-Agent header, see `names_in_header`.
+    A value without spaces, ``/``, ``,``, ``;`` or parentheses is returned unchanged. For a
+    User-Agent header, see `names_in_header`.
 
     :param identification: a name or the value of a User-Agent header. Bytes are decoded as UTF-8.
     :returns: the names as written, or an empty tuple if there are none. In that case, only the

@@ -21,7 +21,8 @@ _FLAGS = re.IGNORECASE | re.ASCII
 _DELAY = rf"([+-]?)\s*{_NUMBER}\s*{_UNIT}\.?"
 # A number anywhere in a value: `10` in `about 10`.
 _ANY_NUMBER = r"\d+(?:[.,]\d+)?(?:e\+?\d+)?"
-# A Request-rate: `30/1m`, `1/5 0600-0845`.
+# A Request-rate: `30/1m`, `1/5 0600-0845`. The lookahead makes the unit end there. Otherwise, `1m`
+# would be read as `1`, because the unit may be empty.
 _RATE = rf"(\d{{1,9}})\s*/\s*{_NUMBER}\s*{_UNIT}(?![\w.,/])(?:\s+(.*))?"
 # A Visit-time, or the end of a Request-rate: `0600-0845`.
 _WINDOW = r"(\d\d):?(\d\d)\s*-\s*(\d\d):?(\d\d)(?!\d)"
@@ -71,7 +72,7 @@ def plain_delay(value: str) -> float | None:
 
 
 def parse_delay(value: str) -> float | None:
-    """Parse a Crawl-delay. If the value is malformed, use the largest number in it.
+    """Parse a Crawl-delay. If the value is malformed, use the largest number in it, to be safe.
 
     :returns: the delay in seconds, or `None` if it is negative or contains no number.
     """
@@ -93,7 +94,10 @@ def parse_window(value: str) -> VisitTime | None:
 
 
 def parse_rate(value: str) -> RequestRate | None:
-    """Parse a Request-rate such as ``30/1m 0600-0845``, or return `None` if it is malformed."""
+    """Parse a Request-rate such as ``30/1m 0600-0845``, or return `None` if it is malformed.
+
+    If only its window is malformed, the rate always applies.
+    """
     match = re.match(_RATE, value, _FLAGS)
     if match is None:
         return None

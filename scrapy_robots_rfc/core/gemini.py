@@ -54,7 +54,8 @@ def deciding_tokens(
     """Return the tokens that decide about a URL, with no more than one virtual user agent.
 
     If there are several virtual user agents, the first one that is disallowed decides, or just the
-    first one if none is. For files that are not from Gemini, all tokens are returned.
+    first one if none is. For files that are not from Gemini, which `explanation.py` also passes,
+    all tokens are returned.
     """
     # Only a list may contain several virtual user agents.
     if not isinstance(file, GeminiFile) or isinstance(tokens, str):

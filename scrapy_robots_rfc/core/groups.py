@@ -24,7 +24,7 @@ FIRST_LETTERS = f"(?i:[{''.join(sorted({key[0] for key in RULE_KEYS}))}])"
 ANY_RULE = rf"[ \t]*+(?={FIRST_LETTERS})(?i:{'|'.join(RULE_KEYS)})[ \t:][^\n]*+"
 
 # A line that may be a user-agent line: `User-agent: FooBot/2.1`, `user agent FooBot`. Group 2 is
-# the product token, `FooBot`. If it does not match, the line must be parsed with `read_line`.
+# the product token, `FooBot`, if it is also the full name. Otherwise, `read_line` is needed.
 _possible_agent_lines = re.compile(
     rb"\n([ \t]*+(?i:user[- ]?agent)"
     rb"(?:[ \t]*+:[ \t]*+([A-Za-z_-]++)(?![^ \t/;#\n]))?[^\n]*+)"
@@ -60,7 +60,7 @@ def agent_lines(file: bytes) -> list[AgentLine]:
             token = name = match[2].decode("ascii").lower()
             agents.append(AgentLine(start, end, token, name))
         else:
-            names = _unusual_names(match[1][:MAX_LINE])
+            names = _unusual_names(match[1][:MAX_LINE])  # short, because they are cached
             if names is not None:
                 agents.append(AgentLine(start, end, *names))
     return agents
@@ -90,7 +90,7 @@ def _has_rules(file: bytes, start: int, end: int) -> bool:
     """Return whether part of a file contains a rule."""
     if end - start < _SHORTEST_RULE:  # usually, there is nothing between two user-agent lines
         return False
-    # Beyond the limit, the rest of a line is ignored, and so is a rule that starts there.
+    # The rest of a long line is ignored, also if more than `MAX_LINE` blanks come before the key.
     if any(len(match[0]) <= MAX_LINE + len("\n") for match in _usual_rules(file, start, end)):
         return True
     lines = (match[1].decode("latin-1") for match in _possible_rule_lines(file, start, end))
@@ -100,8 +100,9 @@ def _has_rules(file: bytes, start: int, end: int) -> bool:
 def sections_for(file: bytes, agents: Sequence[AgentLine], key: GroupKey) -> Iterator[Section]:
     """Yield the lines of each group that matches a key, merging consecutive groups.
 
-    Each section starts after the group's first user-agent line. That way, it is the same for all
-    crawlers that share the group, so they can share an index.
+    A file may repeat the user-agent line before each rule. Each section starts after the group's
+    first user-agent line. That way, it is the same for all crawlers that share the group, so they
+    can share an index.
 
     :param agents: the user-agent lines in the file.
     """

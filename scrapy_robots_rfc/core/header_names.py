@@ -11,7 +11,7 @@ from typing import NamedTuple
 # A comment, which may contain another comment and may lack its last parenthesis:
 # `(compatible; FooBot/2.1)`.
 _COMMENT = re.compile(r"\(([^()]*+(?:\([^()]*+\)[^()]*+)*+)\)?+")
-# A word, including its version: `FooBot/2.1`. Some headers use `+` instead of spaces.
+# A word, including its version: `FooBot/2.1`. A `+` before it is left out: `;+FooBot`.
 _words_in = re.compile(r"[^\s,;()+][^\s,;()]*+").findall
 # Part of a URL or an email address: `https://foo.example/bot`, `bot@foo.example`.
 _is_address = re.compile(r"\Awww\.|://|@").search
@@ -26,7 +26,7 @@ _is_browser = re.compile(r"(?i:\w*browser)|.*T[Vv]\w?", re.ASCII).fullmatch
 # A brand of phones whose name contains `bot`: `CUBOT_X18`.
 _is_phone = re.compile(r"cubot(?![a-z])", re.IGNORECASE).match
 # A letter or digit, which every name has.
-_has_letter = re.compile("[a-z0-9]", re.IGNORECASE).search
+_has_letter_or_digit = re.compile("[a-z0-9]", re.IGNORECASE).search
 
 # Lowercase words in the headers of browsers that do not identify a crawler, without the digits at
 # their end.
@@ -95,7 +95,8 @@ def names_in_header(header: str) -> list[str]:
 def _is_beside_compatible(comment: str) -> bool:
     """Return whether a comment names a crawler next to `compatible`."""
     parts = [part.strip().lower() for part in comment.split(";")]
-    # Internet Explorer also sends `compatible`, and then the names of its toolbars.
+    # Internet Explorer also sends `compatible`, and then the names of its toolbars. But a crawler
+    # that sends the same also gives its URL.
     is_browser = any(part.startswith("msie") for part in parts) and "://" not in comment
     return "compatible" in parts and not is_browser
 
@@ -104,8 +105,9 @@ def _products_in_text(text: str) -> Iterator[_Product]:
     """Yield the products in the text outside comments.
 
     Like the value of a user-agent line, a name of several words, such as `Foo Reader`, is
-    represented by its first word. Only the word that the text starts with may be an unusual name.
-    After a comment, the text starts with a space, so there is none.
+    represented by its first word. But a later word with a version or a crawler word is another
+    name. Only the word that the text starts with may be an unusual name. After a comment, the text
+    starts with a space, so there is none.
     """
     is_in_name = False
     for word in _words_of(text):
@@ -123,8 +125,9 @@ def _products_in_text(text: str) -> Iterator[_Product]:
 def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_Product]:
     """Yield the products in a comment.
 
-    Only a comment with `compatible`, or with a single part, is likely to name a crawler. The parts
-    of other comments are platforms and languages, unless they look like `FooBot` or `Foo/2.1`.
+    Only a comment with `compatible`, or with a single part, is likely to name a crawler, by a word
+    that is alone in its part or has a version. The parts of other comments are platforms and
+    languages, unless they look like `FooBot` or `Foo/2.1`.
     """
     parts = comment.split(";")
     names_crawler = is_beside_compatible or len(parts) == 1
@@ -152,7 +155,7 @@ def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
         accepted if they have a version, such as `FooBrowser/2.0`, or look like `80legs`.
     """
     name, _, version = word.partition("/")
-    is_valid = _is_name(name) and _has_letter(name)
+    is_valid = _is_name(name) and _has_letter_or_digit(name)
     if not is_valid or _is_phone(name) or _is_sent_by_browsers(name):
         return None
     product = _Product(name, version, _has_crawler_word(name) is not None)

@@ -91,7 +91,7 @@ def read_line(line: str) -> tuple[LineKind, str, str]:
     if not text:
         return LineKind.COMMENT if comment_sign else LineKind.BLANK, "", ""
     key, colon, value = text.partition(":")
-    if not colon:  # as in Google's reference parser, accept `Disallow /x`, but no longer text
+    if not colon:  # as in Google's reference parser, accept `Disallow /x`, but only two words
         words = _words_of(text)
         if len(words) != 2 or lower_ascii(words[0]) not in KEYS:
             return LineKind.JUNK, "", text

@@ -43,8 +43,7 @@ def _table(delimiters: str) -> dict[str, str]:
 # An escape, or a character that is never bare: `%2f`, ` `.
 _TO_NORMALIZE = re.compile(f"%[0-9A-Fa-f]{{2}}|[^{re.escape(BARE)}]", re.DOTALL)
 
-# An escape for a character that is never bare: `%20`, `%C3`. Such escapes are already in normal
-# form.
+# An escape for a byte that is not in `BARE`: `%20`, `%C3`. Such escapes are in normal form already.
 _NORMAL_ESCAPE = "%(?:[01][0-9A-F]|2[02345A]|3[CE]|5[CE]|60|7[BCDF]|[89A-F][0-9A-F])"
 #: Text that is already in normal form: `/a%20b`. Nearly all URLs are already normal, so callers
 #: check for this first.
@@ -145,8 +144,8 @@ class PartByPlace(NamedTuple):
         """
         # Search for the form for the path first, because the path is to the left of the query.
         path_length = len(target.partition("?")[0])
-        # A match that starts in the path also ends there, or in the query if the text contains a
-        # `?`. For example, `b?c=1` can only end 4 characters after the path.
+        # A match that starts in the path also ends there, unless the text contains a `?`. That is
+        # then the target's first one, so `b?c=1` ends 4 characters after the path.
         _, question_mark, query = self.in_path.partition("?")
         last_end = path_length + len(question_mark) + len(query)
         query_start = path_length + 1

@@ -110,7 +110,7 @@ _ITEM = rf"""(?:
   | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
   | -?(?:\d{{1,12}}\.\d{{1,3}}|\d{{1,15}})(?![\d.])     # a number
   | \?[01] | @-?\d{{1,15}}(?![\d.])                    # a boolean, a date
-  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes
+  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes, not only `=`
   | %"(?:[\x20\x21\x23\x24\x26-\x7e]|{_ESCAPED})*"     # a display string
 )"""
 # The parameters of a value: `;x=1`.
@@ -118,7 +118,7 @@ _PARAMETERS = rf"(?:;\ *{_KEY}(?:={_ITEM})?)*"
 # A list as a value: `(a b)`.
 _INNER_LIST = rf"\(\ *(?:{_ITEM}{_PARAMETERS}(?=[ )])\ *)*\)"
 # A dictionary member and the comma that follows it: `train-ai=n;x=1, `. The groups are the key and
-# the value, unless the value is a list.
+# the value, unless the value is a list. A comma at the end is an error (RFC 9651, 4.2.2).
 _MEMBER = rf"({_KEY})(?:=(?:({_ITEM})|{_INNER_LIST}))?{_PARAMETERS}[ \t]*(?:,[ \t]*(?=.)|\Z)"
 
 
@@ -213,6 +213,7 @@ def read_records(
 
 def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
     """Parse records into preferences, grouped by kind, ignoring records after `MAX_BYTES`."""
+    # Both training records are one kind, which is named after their label.
     by_kind: dict[str, list[PathPreference]] = {SIGNAL: [], USAGE: [], TRAIN_AI: []}
     bytes_left = MAX_BYTES
     for record in records:
@@ -230,7 +231,7 @@ def _read_all(records: Iterable[Record]) -> dict[str, list[PathPreference]]:
                 value = value.removeprefix(path).lstrip(BLANKS)
             values = parse_usage(value.encode("latin-1"))
         elif value[:1] in {"/", "*"}:  # `DisallowAITraining: /a/` or `AllowAITraining: /a/`
-            kind, path = TRAIN_AI, value  # both training records are one kind
+            kind, path = TRAIN_AI, value
             values = {TRAIN_AI: TRAINING[record.key]}
         else:
             continue  # `DisallowAITraining: a/`, which never matches

@@ -47,11 +47,12 @@ _SHOWN = (LineKind.USER_AGENT, *RULES)
 
 # The scheme of a URL, with or without an authority (RFC 3986, 3.1).
 _is_absolute = re.compile("[A-Za-z][A-Za-z0-9+.-]*:").match
-# A whole URL. A User-Agent header that starts with one also names a crawler.
+# Text that is only a URL. A User-Agent header may start with one, but then other words follow.
 _is_url = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*").fullmatch
 
 # Text that is a URL or a path instead of a file: `https://a.example/robots.txt`, `/a/robots.txt`.
-# It is a single word that cannot be a record. A host name or a file name contains a dot.
+# It is a single word that starts like a URL or has no colon, so it isn't a record. A host name or a
+# file name contains a dot.
 _is_address = re.compile(
     r"\s*+(?=\S++\s*+\Z)(?:(?:https?|ftp|file|gemini)://|[a-z]:[\\/]"
     r"|(?=[^:#]++\Z)(?:[.~]*+[\\/]|[\w-]++\.\w|.*\.txt\s*\Z))",
@@ -275,19 +276,28 @@ class RobotsTxt:
         :raises ValueError: if `tokens` is a URL.
         """
         if type(tokens) is str:
-            _check_order("/", tokens, "crawl_delay(tokens)")
+            _check_agent(tokens, "crawl_delay(tokens)")
         records = self.records_for(tokens, ["crawl-delay"])
         delays = (parse_delay(record.value) for record in records)
         return max((delay for delay in delays if delay is not None), default=None)
 
 
-def _check_order(url: str | bytes, agent: str, call: str = "decide(url, tokens)") -> None:
-    """Raise ValueError if a URL and an agent seem to be in the order of `urllib.robotparser`.
+def _check_agent(agent: str, call: str) -> None:
+    """Raise ValueError if an agent is a URL.
 
     :param call: the correct call, to show in the message.
     """
     if _is_url(agent):
         raise ValueError(f"the agent is a URL, {agent!r}; call {call}")
+
+
+def _check_order(url: str | bytes, agent: str) -> None:
+    """Raise ValueError if a URL and an agent seem to be in the order of `urllib.robotparser`.
+
+    :raises TypeError: the URL is neither a str nor bytes.
+    """
+    call = "decide(url, tokens)"
+    _check_agent(agent, call)
     if not isinstance(url, (str, bytes, bytearray)):
         raise TypeError(f"the URL must be a str or bytes, not {url!r}")
     start = to_octets(url)

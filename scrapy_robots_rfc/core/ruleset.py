@@ -3,11 +3,12 @@
 Most rules are plain prefixes, such as `/shop/`. They are sorted, so a binary search for the target
 ends at the longest matching prefix, or at a longer rule that starts with it.
 
-All other rules are "special": they contain a wildcard, or an escape that is not in normal form.
-Wildcards and escapes split a pattern into "runs" of text that every matching target contains. For
-example, `/a*b/c$` has the runs `/a` and `b/c`. One of the runs, or a part of it, is the rule's
-"literal". A special rule is only tried if the target contains its literal. If several rules share a
-literal, each is also checked for its "needle", the end of its last run.
+All other rules are "special": they contain a wildcard, an escape or a character that isn't used in
+plain prefixes, or they don't start with `/`. Everything special splits a pattern into "runs" of
+text that every matching target contains. For example, `/a*b/c$` has the runs `/a` and `b/c`. One of
+the runs, or a part of it, is the rule's "literal". A special rule is only tried if the target
+contains its literal. If several rules share a literal, each is also checked for its "needle", the
+end of its last run.
 """
 
 import re
@@ -158,12 +159,13 @@ class RuleIndex:
         """
         # A rule can only match if the target contains its literal and its needle. With few special
         # rules, search the target for each of them. With many, first collect the set of literals
-        # and needles that the target contains, and look them up there. `in searched` does either.
-        literals: Iterable[str] = self._by_literal
+        # and needles that the target contains. `needle in searched` then does either.
         searched: str | set[str] = target
+        found: Collection[str]
         if self._sizes:  # there are many special rules
-            literals = searched = self._literals_in(target)
-        found = list(filter(searched.__contains__, literals))
+            found = searched = self._literals_in(target)
+        else:
+            found = list(filter(target.__contains__, self._by_literal))
         if not found:  # as for most targets
             return best
         best_rank = self._rank(best)
@@ -202,7 +204,7 @@ class RuleIndex:
             self._sizes = set(map(len, by_literal))
         prefixes = ["", *sorted(self.signed_lines.keys() - special.keys())]
         self._parents = _parents_of(prefixes)
-        self._prefixes = prefixes  # last, because `find` then uses the index
+        self._prefixes = prefixes  # last, so that `find` builds the index again after an error
         return prefixes
 
     def _read_rules(self) -> tuple[dict[str, int], dict[str, None]]:
@@ -256,7 +258,7 @@ class RuleIndex:
             return rules
         patterns = rules.split("\n")
         # `_find_special` uses needles to skip most of the rules that share a literal. A single rule
-        # uses its literal, which the target is known to contain. So do rules without any text.
+        # uses its literal, which the target is known to contain. So do rules with an empty literal.
         needles: Iterable[str] = [literal] * len(patterns)
         if literal and len(patterns) > 1:
             needles = map(_needle, _without_special(patterns))
@@ -298,13 +300,15 @@ def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
     start or end of the pattern's rarest run. The result then also contains every needle as a key,
     because `_literals_in` only finds substrings of the target that are keys.
     """
+    if not patterns:
+        return {}
     texts = _without_special(patterns)
     has_many = len(patterns) > _MAX_SEARCHES
     needles = list(map(_needle, texts))
     by_literal = dict.fromkeys(needles, "") if has_many else {}
     needle_counts, run_counts = Counter(needles), Counter("*".join(texts).split("*"))
     groups: dict[str, list[str]] = {}
-    for pattern, text, needle in zip(patterns, texts, needles, strict=False):
+    for pattern, text, needle in zip(patterns, texts, needles, strict=True):
         if has_many and needle_counts[needle] == 1:  # no other rule has this needle
             by_literal[needle] = pattern  # faster than a list, and there may be 40,000
             continue

@@ -5,7 +5,6 @@ Error messages do not contain credentials.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -46,7 +45,7 @@ def explain_store_errors(spec: object, key: str = CACHE) -> Iterator[None]:
 
 
 def open_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store, str] | None:
-    """Create and open a store; see `make_store`.
+    """Create and open a store; see `make_store`. Call it within `explain_store_errors`.
 
     :raises StoreError: if the store cannot be opened. Any other exception from the user's class is
         converted, because after a `NotConfigured`, Scrapy would continue without obeying
@@ -78,16 +77,16 @@ def make_store(spec: object, crawler: Crawler, key: str = CACHE) -> tuple[Store,
     if address.startswith(_REDIS):
         name = without_credentials(address)
         try:
-            redis = import_module("scrapy_robots_rfc.cache.stores.redis")
+            from scrapy_robots_rfc.cache.stores.redis import RedisStore  # noqa: PLC0415 - optional
         except ModuleNotFoundError as error:
             raise MissingPackageError(key, name, "redis") from error
-        return redis.RedisStore(address), name
+        return RedisStore(address), name
     path = sqlite_path(address)
     if path is not None:
         from scrapy_robots_rfc.cache.stores.sqlite import SqliteStore  # noqa: PLC0415 - optional
 
         return SqliteStore(path), address
-    # For a file without the right prefix, such as `robots.db` or `sqlite:robots`, suggest it.
+    # For `robots.db` or `sqlite:robots`, suggest the address with the right prefix.
     file = address.removeprefix("sqlite:").removeprefix("//")
     lacks_slashes = file != address and file.strip("/")
     if (lacks_slashes or file.endswith(_FILES)) and "://" not in file:

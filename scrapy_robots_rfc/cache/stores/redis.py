@@ -46,12 +46,12 @@ _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
-# A turn is a hash that contains its owner, its expiry time, the time when the next turn may start,
-# and the interval. For each waiting worker, it also contains the time when the worker started
-# waiting and the time until which it keeps its place in line. Times are in microseconds on the
-# server's clock, which Lua numbers can represent exactly. If the clock is set back, we continue
-# from the latest time so far (`seen`) by adding `ahead` to the clock. Otherwise, a turn would last
-# until the clock has caught up.
+# A turn is a hash with its `owner`, when it expires (`until`), when the `next` turn may start, and
+# the `interval`. For each waiting worker, `wait:OWNER` is the time when the worker started waiting
+# and the time until which it keeps its place in line. Times are in microseconds on the server's
+# clock, which Lua numbers can represent exactly. If the clock is set back, we continue from the
+# latest time so far (`seen`) by adding `ahead` to the clock. Otherwise, a turn would last until the
+# clock has caught up.
 _TURN = """
 local time = redis.call('TIME')
 local turn = {}
@@ -71,7 +71,7 @@ end
 # Take or renew a turn. ARGV contains the owner and the microseconds until the turn expires.
 #
 # While another worker holds the turn, a worker waits for one interval, because the next turn starts
-# at least one interval later. It waits no longer than five seconds, or until the turn expires. A
+# at least one interval later. It waits for 0.1 to 5 seconds, or until the turn expires. A
 # free turn goes to the worker that has been waiting longest. Until it takes the turn, the others
 # retry after a short pause. A worker that is more than five seconds late loses its place in line.
 # With a shorter limit, workers with a busy event loop or a slow connection might keep losing their
@@ -176,7 +176,8 @@ class RedisStore(SharedStore):
         start = self.name_of("copy", "")
         pattern = re.sub(rb"([\\*?\[\]])", rb"\\\1", start) + b"*"
         for name in set(self.client.scan_iter(match=pattern, count=1000)):  # without duplicates
-            # Keys from other programs may not be valid UTF-8. They can be deleted as well.
+            # Keys from other programs may not be valid UTF-8. Escape them, so that they can be
+            # deleted as well.
             yield name[len(start) :].decode("utf-8", "surrogateescape")
 
     def close(self) -> None:

@@ -90,7 +90,7 @@ class SqliteStore(Store):
         :raises StoreError: if the path is not a file, or if it belongs to another program.
         :raises OSError: if the file cannot be read or created.
         """
-        self._checked_header()  # do this first, because opening a named pipe would block
+        self._has_content()  # do this first, because opening a named pipe would block
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # This fails in the same cases as SQLite, but with a better error message.
@@ -176,16 +176,16 @@ class SqliteStore(Store):
                 stack.callback(lock.close)
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.Error as error:
-                # After any other error, continue without a lock.
                 if sqlite_code(error) == sqlite3.SQLITE_BUSY:
                     raise sqlite3.OperationalError(
                         f"{self._path}.lock is locked by another process"
                     ) from None
+                # If locking itself fails, continue without a lock.
             yield
 
     def _connect(self) -> sqlite3.Connection:
         """Open the database, and create its table if the file is new."""
-        is_new = not self._checked_header()
+        is_new = not self._has_content()
         # The connection is used by several threads, but never at the same time.
         connection = sqlite3.connect(
             self._path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
@@ -198,13 +198,13 @@ class SqliteStore(Store):
         self._connection = connection
         return connection
 
-    def _checked_header(self) -> bytes:
-        """Return the start of our file, after checking that it does not belong to another program.
+    def _has_content(self) -> bool:
+        """Return whether our file has content, after checking that it isn't another program's.
 
         This must happen before SQLite opens the file. Otherwise, SQLite might roll back the other
         program's transaction.
 
-        :returns: empty bytes if the file is missing, empty or unreadable.
+        :returns: false if the file is missing, empty or unreadable.
         :raises StoreError: if the file belongs to another program.
         """
         try:
@@ -219,14 +219,14 @@ class SqliteStore(Store):
             with self._path.open("rb") as file:
                 header = file.read(_APPLICATION_ID_AT + 4)
         except OSError:  # SQLite will report the error
-            return b""
+            return False
         is_database = header.startswith(_MAGIC)
         is_ours = is_database and int.from_bytes(header[_APPLICATION_ID_AT:]) == APPLICATION_ID
         if header and not is_ours:
             kind = "another program's database" if is_database else "not an SQLite database"
             advice = "so it was not changed. Remove it, or choose another path"
             raise StoreError(f"{self._path} is {kind}, {advice}")
-        return header
+        return bool(header)
 
     def _rename_damaged(self, error: sqlite3.Error) -> None:
         """Rename the damaged file to an unused name, such as ``robots.sqlite.damaged``.
@@ -234,7 +234,7 @@ class SqliteStore(Store):
         :param error: raised again if the file is empty, because then it is not damaged.
         """
         self.close()
-        if not self._checked_header():
+        if not self._has_content():
             raise error
         number = 0
         free = self._path.with_name(f"{self._path.name}.damaged")
