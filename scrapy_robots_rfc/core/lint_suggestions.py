@@ -168,7 +168,7 @@ def suggest_names(value: str) -> str:
     elif "/" in value:  # a product with a version, or a full User-Agent header
         names = list(product_tokens(shorten(value)))
     is_exact = names in ([ANY], [*filter(is_token, names[:1])])
-    return f"User-agent: {names[0]}" if is_exact else ""
+    return f"User-agent: {names[0]}" if names and is_exact else ""
 
 
 def names_in_list(value: str) -> list[str]:
