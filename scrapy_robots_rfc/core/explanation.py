@@ -6,7 +6,7 @@ finds the same groups.
 
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -130,11 +130,14 @@ class Group(NamedTuple):
     last: int
 
 
-def groups_of(robots: RobotsTxt) -> tuple[Group, ...]:
-    """Return the groups as written, without merging groups for the same crawler (2.1)."""
+def groups_of(robots: RobotsTxt, lines: Iterable[Line] | None = None) -> tuple[Group, ...]:
+    """Return the groups as written, without merging groups for the same crawler (2.1).
+
+    :param lines: the lines of the file, if they are parsed already.
+    """
     groups: list[list[Line]] = []
     next_agent_starts_group = True
-    for line in lines_of(robots):
+    for line in lines_of(robots) if lines is None else lines:
         if line.kind is LineKind.USER_AGENT:
             if next_agent_starts_group:
                 groups.append([])

@@ -53,7 +53,7 @@ _SEARCHED = 1000
 def lint(robots: RobotsTxt) -> list[Finding]:
     """Return the findings for a file, sorted by line. This never raises."""
     lines = list(lines_of(robots))
-    groups = groups_of(robots)
+    groups = groups_of(robots, lines)
     findings = list[Finding]()
     if not groups and b"\0" in robots.content.data[:_SEARCHED]:
         return [make_finding(Code.NOT_TEXT, lines[0])]
