@@ -270,7 +270,7 @@ class CrawlLog:
         elif delays:
             self._retrying(policy, fetch, delays)
         elif is_unreachable:
-            self._given_up(policy, fetch, of_route=of_route)
+            self._given_up(policy, fetch, access)
         elif fetch.attempts or _was_unreachable(fetch):
             self._note(RECOVERED, policy, policy.cause)
         if policy.outcome is Outcome.UNREACHABLE and (delays or of_route):
@@ -316,15 +316,17 @@ class CrawlLog:
         effect = _CONSEQUENCE[outcome] + self._in_dry_run(outcome)
         self._note(RETRYING, policy, policy.cause, *times, effect)
 
-    def _given_up(self, policy: OriginPolicy, fetch: PendingFetch, *, of_route: bool) -> None:
+    def _given_up(self, policy: OriginPolicy, fetch: PendingFetch, access: Access | None) -> None:
         """Log the result after the last attempt has failed, unless the fetch changed nothing."""
         if _was_unreachable(fetch) and not fetch.changes(policy.outcome):
             return
         kind = _GIVEN_UP[policy.outcome]
-        if of_route and kind is GIVEN_UP:
+        if access is not None and access.spares_site and kind is GIVEN_UP:
             kind = ROUTE_FAILED
+        # Without an attempt, another crawl or worker has stored the failure.
+        cause = policy.cause + ", according to the robots.txt store" * (access is None)
         seconds = _seconds(policy.validity.fresh_until - self._runtime.clock())
-        self._note(kind, policy, policy.cause, self._in_dry_run(policy.outcome), seconds)
+        self._note(kind, policy, cause, self._in_dry_run(policy.outcome), seconds)
 
     def _in_dry_run(self, outcome: Outcome) -> str:
         """Return the end of a sentence, which says so if pages are sent in a dry run."""

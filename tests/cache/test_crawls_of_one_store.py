@@ -45,8 +45,9 @@ def store() -> OneStore:
 async def test_next_crawl_fetches_nothing_that_is_fresh(
     site: Site, other: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl uses fresh entries of an earlier one: a file, a missing, and an unreachable file,
-    which is logged again.
+    """A crawl uses fresh entries of an earlier one: a file, a missing, and an unreachable file.
+
+    The log says that the last one comes from the store.
     """
     with Site() as third:
         site.replies["/robots.txt"] = FORBID
@@ -60,7 +61,8 @@ async def test_next_crawl_fetches_nothing_that_is_fresh(
         assert first.verdicts(*pages) == second.verdicts(*pages) == verdicts
         assert (second.stat("cache/store_hits"), second.stat("request_count")) == (3, 0)
     [line] = records(caplog)
-    assert "is unreachable (503), so nothing is allowed" in line
+    cause = "(503, according to the robots.txt store), so nothing is allowed; the next attempt is"
+    assert f"{third.url('/robots.txt')} is unreachable {cause}" in line
 
 
 @ensureDeferred

@@ -13,7 +13,7 @@ import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request
 
-from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.access import Outcome, Unreachable
 from scrapy_robots_rfc.reporting import crawl_log
 from scrapy_robots_rfc.reporting.crawl_log import CrawlLog
 from scrapy_robots_rfc.settings import read_settings
@@ -152,10 +152,11 @@ def test_sites_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     crawler = make_crawler(Pages)
     log = CrawlLog(crawler, read_settings(crawler.settings))
+    access = Unreachable(503, "503")
     for host in "abcdebddfggga":
-        log.attempted(policy("503", host, Outcome.SUCCESSFUL), fetch(host), None, ())
+        log.attempted(policy("503", host, Outcome.SUCCESSFUL), fetch(host), access, ())
     log.count_sites()
-    log.attempted(policy("503", "a", Outcome.SUCCESSFUL), fetch("a"), None, ())
+    log.attempted(policy("503", "a", Outcome.SUCCESSFUL), fetch("a"), access, ())
     log.count_sites()
     lines = [
         f"https://{host}/robots.txt is unreachable (503), so an earlier copy is used; the next"
