@@ -329,7 +329,10 @@ class RobotsService:
             if isinstance(answer, Exception):
                 if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
-                return Fetched(with_route(access_after(answer, settings.timeout), request))
+                failure = access_after(answer, settings.timeout)
+                if isinstance(failure, Unreachable):
+                    failure = failure._replace(cause=step.with_target(failure.cause))
+                return Fetched(with_route(failure, request))
             response, body = answer
             cookies.keep(response)
             access = step.after_response(
@@ -346,7 +349,8 @@ class RobotsService:
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
-            return self._failed(response, access, request)
+            cause = step.with_target(access.cause)
+            return self._failed(response, access._replace(cause=cause), request)
         fetched = self._fetched(response, access, step.url, validators)
         return fetched._replace(other_host=step.has_left_host)
 
@@ -357,7 +361,7 @@ class RobotsService:
         if access.spares_site:  # only a 407 comes from the proxy rather than the site
             return Fetched(with_route(access, request))
         # Other crawls may follow a redirect that this one refuses.
-        return Fetched(access, Freshness(may_store=access.cause != OTHER_HOST))
+        return Fetched(access, Freshness(may_store=not access.cause.startswith(OTHER_HOST)))
 
     def _fetched(
         self, response: Response, access: Access, url: str, sent: Validators | None

@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
+from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, join_url
 
 #: Maximum delay from a Retry-After header, in seconds.
@@ -24,6 +25,8 @@ MAX_REDIRECTS = 5
 
 #: The cause if a redirect is not followed because it leads to another host.
 OTHER_HOST = "redirect to another host, refused by ROBOTS_REDIRECTS"
+#: The text between the cause of a failure and the URL that failed, if a redirect led there.
+REDIRECTED = ", after a redirect to "
 
 
 class Outcome(enum.Enum):
@@ -162,6 +165,13 @@ class FetchStep(NamedTuple):
         """True if a redirect led to another host."""
         first, *targets = [*(url for url, _ in self.seen), self.url]
         return not all(is_same_host(first, target) for target in targets)
+
+    def with_target(self, cause: str) -> str:
+        """Add the URL to the cause of a failure if a redirect led there.
+
+        The query is left out, because it may contain secrets.
+        """
+        return f"{cause}{REDIRECTED}{shorten(self.url.partition('?')[0])}" if self.seen else cause
 
     def after_response(
         self,

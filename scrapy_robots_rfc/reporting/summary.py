@@ -7,7 +7,7 @@ from typing import Any
 from scrapy_robots_rfc import stats
 from scrapy_robots_rfc.core.decision import Decision, Reason
 from scrapy_robots_rfc.core.text import pluralize, ranked, shorten
-from scrapy_robots_rfc.policy.access import Outcome
+from scrapy_robots_rfc.policy.access import REDIRECTED, Outcome
 from scrapy_robots_rfc.policy.origins import Origin
 from scrapy_robots_rfc.settings import PAGE_RULES
 
@@ -160,6 +160,7 @@ class Summary:
         """
         if outcome is Outcome.UNREACHABLE:
             self._unreachable.add(str(origin), cause)
+        cause = cause.partition(REDIRECTED)[0]  # count the same failure at any URL together
         causes = self._causes[outcome] if is_final else self._waiting
         is_known = cause in causes or len(causes) < _MAX_CAUSES
         causes[cause if is_known else "other"] += 1

@@ -5,12 +5,13 @@ What the robots.txt's answer means for a page.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
 from pytest_twisted import ensureDeferred
 
-from tests.support.crawling import crawl, plugged
+from tests.support.crawling import crawl, plugged, records
 from tests.support.site import Reply, Site, redirect, robots
 
 if TYPE_CHECKING:
@@ -112,6 +113,30 @@ async def test_five_redirects_and_no_more(site: Site, hops: int, expected: objec
     assert result.verdicts() == [expected]
     assert site.targets[:6] == ["/robots.txt", "/1", "/2", "/3", "/4", "/5"]
     assert site.targets[6:] == ["/x"] * (expected == 200)
+
+
+@ensureDeferred
+async def test_failure_after_a_redirect_names_the_target(
+    site: Site, other: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cause names the URL that failed, without its credentials, its query and its end if it
+    is long. The summary counts it together with the same failure at other URLs.
+    """
+    long, dead = "/x" * 100, "http://127.0.0.1:1/robots.txt"
+    with Site({"/robots.txt": redirect(dead)}) as third:
+        target = other.url(f"{long}?key=secret").replace("//", "//user:secret@")
+        site.replies["/robots.txt"] = redirect(target)
+        other.replies = dict.fromkeys([f"{long}?key=secret", "/robots.txt"], Reply(503))
+        pages = [one.url("/") for one in (site, other, third)]
+        result = await crawl(pages, {"REDIRECT_ENABLED": False})
+        shown = f"{other.url(long)[:97]}..."
+        causes = [f"503, after a redirect to {shown}", "503", "connection refused, after"]
+        for page, cause in zip(pages, causes, strict=True):
+            assert result.dropped(page).why.startswith(f"robots.txt unreachable: {cause}")
+            assert f"{page}robots.txt is unreachable ({cause}" in caplog.text
+    assert result.dropped(pages[2]).why.endswith(f" a redirect to {dead}")
+    assert "3 unreachable (2x 503, 1x connection refused), so nothing is" in caplog.text
+    assert not any("secret" in line for line in records(caplog, logging.DEBUG))
 
 
 @ensureDeferred
