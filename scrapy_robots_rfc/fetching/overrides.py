@@ -13,6 +13,7 @@ from pathlib import Path
 from scrapy.crawler import Crawler
 
 from scrapy_robots_rfc.core.agents import Agent
+from scrapy_robots_rfc.core.lines import content_of
 from scrapy_robots_rfc.errors import SettingError
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.policy.access import Outcome, Validity
@@ -111,4 +112,7 @@ def _read(path: Path, max_size: int) -> bytes:
     # A site's file would be truncated, but here the user must be told that rules would be ignored.
     if len(body) > max_size:
         raise ValueError(f"longer than ROBOTS_MAX_SIZE, {max_size} bytes")
+    # Without a byte order mark, UTF-16 has them, too, and no rule in it would be found.
+    if b"\0" in content_of(body, max_size).data:
+        raise ValueError("it has NUL bytes, so it is not text")
     return body

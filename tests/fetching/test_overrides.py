@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import logging
 import math
@@ -239,6 +240,36 @@ async def test_file_that_cannot_be_read_stops_the_crawl(
     assert problem in str(caught.value)
     assert site.targets == []
     assert not (tmp_path / "job" / "robots.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "is_text"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", False),
+        (gzip.compress(CLOSED.encode()), False),
+        (CLOSED.encode("utf-16-le"), False),  # without a mark, it would be read as having no rules
+        (CLOSED.encode("utf-16"), True),
+        (CLOSED.encode("utf-32"), True),
+        (CLOSED.encode("utf-8-sig"), True),
+        (CLOSED.encode() + b"Disallow: /\xe9\x1a", True),
+        (b"", True),
+    ],
+    ids=["image", "gzip", "no mark", "UTF-16", "UTF-32", "UTF-8", "Latin-1", "empty"],
+)
+@ensureDeferred
+async def test_file_that_is_not_text(
+    site: Site, tmp_path: Path, body: bytes, is_text: bool
+) -> None:
+    """A local file with NUL bytes stops the crawl, unless a mark says that it is UTF-16 or -32."""
+    path = tmp_path / "own.txt"
+    path.write_bytes(body)
+    settings = {"ROBOTS_OVERRIDES": {site.url(""): str(path)}}
+    if is_text:
+        result = await crawl([site.url("/x")], settings)
+        assert result.verdicts() == ["rule" if body else 200]
+        return
+    with pytest.raises(SettingError, match=r"own\.txt: it has NUL bytes, so it is not text\)$"):
+        await crawl([site.url("/x")], settings)
 
 
 @ensureDeferred
