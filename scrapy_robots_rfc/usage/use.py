@@ -221,6 +221,8 @@ class RfcUseMiddleware:
         try:
             uses = parse_uses(value)
         except TypeError:
+            if request not in self._robots.enforcement.let_through:
+                self._count(stats.ALLOWED, -1)  # as in `_refuse`
             raise AgentError(f"{DECLARED_KEY} is {value!r}, but it must be {_ACCEPTED}") from None
         if uses is None:
             return self._uses_of_crawl()

@@ -391,14 +391,18 @@ async def test_unknown_label(
     assert warnings.count(warning) == 1
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
 @ensureDeferred
-async def test_meta_that_is_not_a_list(site: Site) -> None:
-    """A request with wrong meta fails, and the error says what is accepted."""
-    page = Request(site.url("/open"), meta={"robots_declared_use": 3})
-    result = await crawl([page], {"ROBOTS_USE": []})
+async def test_meta_that_is_not_a_list(site: Site, dry_run: bool) -> None:
+    """A request with wrong meta fails and isn't allowed, and the error says what is accepted."""
+    pages = [
+        Request(site.url(path), meta={"robots_declared_use": 3}) for path in ("/open", "/never")
+    ]
+    result = await crawl(pages, {"ROBOTS_USE": [], "ROBOTS_DRY_RUN": dry_run})
     assert "robots_declared_use is 3, but it must be a list or a" in str(
         result.outcomes[site.url("/open")]
     )
+    assert (result.stat("allowed"), result.stat("forbidden")) == (0, 1)
 
 
 @ensureDeferred
