@@ -27,9 +27,9 @@ MAX_EXPANSION = 4
 GZIP_MAGIC = b"\x1f\x8b"
 
 # Content-Encoding values that don't name a coding: an empty string, `none`, `binary`, `identity`,
-# and character sets such as `utf-8` or `iso-8859-1`.
+# and character sets such as `utf-8`, `iso-8859-1` or `latin1`.
 _names_no_coding = re.compile(
-    rb"|none|binary|identity|utf-?(?:8|16|32)|iso-8859-\d{1,2}|(?:us-)?ascii|windows-125\d"
+    rb"|none|binary|identity|utf-?(?:8|16|32)|iso-8859-\d{1,2}|latin-?1|(?:us-)?ascii|windows-125\d"
 ).fullmatch
 
 # Bytes of zstd data to decode at once, because `zstandard` can't stop at a limit. Four bytes can

@@ -170,7 +170,8 @@ def test_unknown_codings_are_an_error(codings: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", " , ", "identity", "none", "binary", "UTF-8", "utf8", "iso-8859-1", "us-ascii"]
+    "name",
+    ["", " , ", "identity", "none", "binary", "UTF-8", "utf8", "iso-8859-1", "latin1", "us-ascii"],
 )
 def test_body_without_a_coding_is_cut_at_the_limit(name: str) -> None:
     """A body whose Content-Encoding names no coding is read as it is, up to the limit."""
