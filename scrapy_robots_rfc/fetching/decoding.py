@@ -91,8 +91,8 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
     for stage, name in enumerate(reversed(names), 1):  # undo the last one first
         if name not in _DECODERS:
             raise DecodingError(f"unknown content coding {name[:40].decode('latin-1')!r}")
-        if not body:
-            continue  # there is nothing to decode, but check the other names
+        if not body:  # even an empty file has a compressed form
+            raise DecodingError(f"the {name.decode()} data is missing")
         if len(body) > max_coded:
             too_long = f"more than {max_coded} bytes of {name.decode()} data for so short a file"
         # One extra byte tells the next stage that its input is too long.

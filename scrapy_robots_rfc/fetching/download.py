@@ -232,7 +232,8 @@ class Downloader:
             advice = "make its process_exception ignore requests for robots.txt"
             raise ComponentError(problem, advice)
         is_success = response.status // 100 == 2 or response.status // 10 == 2  # 20-29 in Gemini
-        if not is_success:
+        # 204 and 205 never have a body, even if their headers describe one (RFC 9110, 15.3).
+        if not is_success or response.status in (204, 205):
             return b""
         if "download_stopped" in response.flags and not exchange.has_enough:
             # Another component stopped the transfer, but not with a signal (see `_signal`). The

@@ -121,6 +121,15 @@ def test_broken_from_the_start(coding: bytes, compress: Callable[[bytes], bytes]
         without_codings(b"\xff\xffUser-agent: *", [coding], LIMIT)
 
 
+@each_coding
+def test_missing_data(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
+    """2.3.1.4: an empty body is not the compressed form of an empty file, so it is an error."""
+    assert without_codings(compress(b""), [coding], LIMIT) == b""
+    name = coding.decode().strip().lower()
+    with pytest.raises(DecodingError, match=f"^the {name} data is missing$"):
+        without_codings(b"", [coding], LIMIT)
+
+
 @pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"zstd", zstd)])
 def test_thousands_of_empty_parts(coding: bytes, compress: Callable[[bytes], bytes]) -> None:
     """Section 3: the number of parts is limited, too, because empty parts never reach the limit."""
@@ -208,6 +217,18 @@ async def test_crawl_reads_a_compressed_robots_txt(
         body=compress(TEXT), headers=(("Content-Encoding", coding),)
     )
     result = await crawl([site.url("/x")], {"COMPRESSION_ENABLED": enabled})
+    assert result.verdicts() == [expected]
+
+
+@pytest.mark.parametrize(("status", "expected"), [(200, "unreachable"), (204, 200), (205, 200)])
+@ensureDeferred
+async def test_status_without_a_body(site: Site, status: int, expected: object) -> None:
+    """RFC 9110, 15.3.5 and 15.3.6: after 204 and 205 nothing is missing, whatever the headers say.
+
+    Everything is allowed.
+    """
+    site.replies["/robots.txt"] = Reply(status, headers=(("Content-Encoding", "gzip"),))
+    result = await crawl([site.url("/x")])
     assert result.verdicts() == [expected]
 
 
