@@ -11,7 +11,7 @@ import pytest
 from scrapy.settings import Settings
 
 import scrapy_robots_rfc
-from scrapy_robots_rfc import Decision, Reason, RobotsTxt, robots_from_response
+from scrapy_robots_rfc import Decision, Reason, RfcRobotParser, RobotsTxt, robots_from_response
 from scrapy_robots_rfc.policy.access import FetchStep, Outcome
 from scrapy_robots_rfc.settings import read_settings
 from tests.support.documents import block, executed
@@ -54,13 +54,35 @@ def test_wrong_order_of_arguments(body: str, url: str | bytes, agent: str) -> No
 
 @pytest.mark.parametrize(
     ("url", "agent"),
-    [(None, "mybot"), (URL, None), (URL, b"mybot"), (URL, 5), (URL, [b"mybot"]), (URL, [None])],
+    [
+        (None, "mybot"),
+        (None, ["mybot"]),
+        (Path("/x"), ["mybot"]),
+        (URL, None),
+        (URL, b"mybot"),
+        (URL, 5),
+        (URL, [b"mybot"]),
+        (URL, [None]),
+    ],
 )
 def test_arguments_of_other_types(url: Any, agent: Any) -> None:
     """A URL or agent of another type raises TypeError, which says what is accepted."""
     for file in (RobotsTxt.parse(FILE), robots_from_response(404)):
         with pytest.raises(TypeError, match=r"^the (URL|agent) must be a str"):
             file.decide(url, agent)
+
+
+@pytest.mark.parametrize(
+    ("url", "agent"), [(None, "mybot"), (5, b"mybot"), (URL, None), (URL, 5), (URL, Path("mybot"))]
+)
+def test_arguments_of_the_parser_for_scrapy(url: Any, agent: Any) -> None:
+    """The parser for Scrapy raises the same, and accepts a str or bytes."""
+    parser = RfcRobotParser(FILE.encode())
+    with pytest.raises(TypeError, match=r"^the (URL|agent) must be a str or bytes, not "):
+        parser.allowed(url, agent)
+    if url == URL:
+        with pytest.raises(TypeError, match=r"^the agent must be a str or bytes, not "):
+            parser.crawl_delay(agent)
 
 
 @pytest.mark.parametrize("url", [URL, "/private/x", "HTTPS://e.example/private/", "//e/private/"])
@@ -116,6 +138,13 @@ def test_response_without_a_body() -> None:
     with pytest.raises(TypeError, match='status 206 needs the body; pass b"" if it is'):
         robots_from_response(206)
     assert robots_from_response(200, b"").decide(URL, "mybot")
+
+
+@pytest.mark.parametrize("status", ["200", b"200", FILE])
+def test_status_of_another_type(status: Any) -> None:
+    """A status that isn't a number raises TypeError, also if the arguments are swapped."""
+    with pytest.raises(TypeError, match=r"^the status must be an int or None, not (str|bytes)$"):
+        robots_from_response(status, 200)  # type: ignore[arg-type]  # on purpose
 
 
 def test_crawl_delay_of_a_url() -> None:

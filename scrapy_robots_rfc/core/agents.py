@@ -121,6 +121,8 @@ def _to_text(identification: str | bytes) -> str:
     """Decode bytes as UTF-8, and strip whitespace."""
     if isinstance(identification, bytes):
         identification = identification.decode("utf-8", "replace")
+    elif not isinstance(identification, str):
+        raise TypeError(f"the agent must be a str or bytes, not {identification!r}")
     return identification.strip()
 
 

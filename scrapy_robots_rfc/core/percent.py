@@ -103,6 +103,8 @@ def to_octets(text: str | bytes) -> str:
         if text.isascii():
             return text
         text = text.encode("utf-8", "surrogatepass")
+    elif not isinstance(text, (bytes, bytearray)):
+        raise TypeError(f"the URL must be a str or bytes, not {text!r}")
     return text.decode("latin-1")
 
 

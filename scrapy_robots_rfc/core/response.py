@@ -44,8 +44,11 @@ def robots_from_response(
     :param body: the body without any content coding, which a 2xx status requires. Any text is
         accepted, because a site may even send a URL as its file.
     :param max_size: see `RobotsTxt.parse`.
-    :raises TypeError: if `body` is neither bytes nor a str after 2xx.
+    :raises TypeError: if `status` is neither an int nor `None`, or if `body` is neither bytes nor a
+        str after 2xx.
     """
+    if status is not None and not isinstance(status, int):
+        raise TypeError(f"the status must be an int or None, not {type(status).__name__}")
     if status is not None and 200 <= status <= 299:
         if body is None:
             raise TypeError(f'status {status} needs the body; pass b"" if it is empty')

@@ -298,8 +298,6 @@ def _check_order(url: str | bytes, agent: str) -> None:
     """
     call = "decide(url, tokens)"
     _check_agent(agent, call)
-    if not isinstance(url, (str, bytes, bytearray)):
-        raise TypeError(f"the URL must be a str or bytes, not {url!r}")
     start = to_octets(url)
     if start[:1] != "/" and not _is_absolute(start):
         raise ValueError(f"{url!r} is neither a URL nor a path; call {call}")
