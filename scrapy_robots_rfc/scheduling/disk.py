@@ -13,6 +13,7 @@ import pickle
 import shutil
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,23 +117,19 @@ class PartKey(NamedTuple):
 class StoredPart:
     """The requests of a `QueuePart` on disk.
 
-    :param is_lifo: whether the last request is handed out first.
-    :param is_start_lifo: the same for start requests, or `None` if they have no class of their own.
+    :param order_of: returns the arguments `is_start` and `is_lifo` of `RequestFile.push`.
     """
 
     file: "RequestFile"
     key: PartKey
-    is_lifo: bool
-    is_start_lifo: bool | None
+    order_of: Callable[[Request], tuple[bool, bool]]
 
     def push(self, request: Request) -> None:
-        """Store a request, marked as a start request if those have a class of their own.
+        """Store a request.
 
         :raises ValueError: the request cannot be stored, so Scrapy keeps it in memory.
         """
-        is_start, is_lifo = False, self.is_lifo
-        if self.is_start_lifo is not None and request.meta.get("is_start_request"):
-            is_start, is_lifo = True, self.is_start_lifo
+        is_start, is_lifo = self.order_of(request)
         self.file.push(self.key, request, is_start=is_start, is_lifo=is_lifo)
 
     def pop(self) -> Request | None:

@@ -11,6 +11,7 @@ import logging
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -103,8 +104,8 @@ class OriginPriorityQueue:
         self._file: RequestFile | None = None
         if key:  # a disk queue
             self._file = request_file(crawler, Path(key))
-            self._is_lifo = is_lifo(downstream_queue_cls)
-            self._is_start_lifo = None if start_queue_cls is None else is_lifo(start_queue_cls)
+            is_start_lifo = None if start_queue_cls is None else is_lifo(start_queue_cls)
+            self._order_of = partial(_order_of, is_lifo(downstream_queue_cls), is_start_lifo)
             self._restore_parts(self._file)
 
     @classmethod
@@ -144,7 +145,7 @@ class OriginPriorityQueue:
             queue_class, start_class = self._classes
             queue = ScrapyPriorityQueue(self._crawler, queue_class, "", start_queue_cls=start_class)
         else:
-            queue = StoredPart(self._file, key, self._is_lifo, self._is_start_lifo)
+            queue = StoredPart(self._file, key, self._order_of)
         part = QueuePart(self, key, queued_origin, queue)
         queued_origin.parts[self, key] = part
         self._ready.setdefault(key.slot, []).append(part)
@@ -281,7 +282,11 @@ class OriginPriorityQueue:
             for part in queued_origin.parts.values()
         }
         for memory_queue in owners - {self}:
-            for request in memory_queue.take_all():
+            requests = memory_queue.take_all()
+            # A class that hands out the last request first has to store the first one last.
+            lifo = [request for request in reversed(requests) if self._order_of(request)[1]]
+            fifo = [request for request in requests if not self._order_of(request)[1]]
+            for request in lifo + fifo:
                 try:
                     self.push(request)
                 except ValueError:
@@ -305,3 +310,14 @@ def _stored_origin(request: Request, origin: Origin | None) -> str:
     if origin is None and not request.meta.get("dont_obey_robotstxt"):
         origin = Origin.of(request.url)
     return "" if origin is None else str(origin)
+
+
+def _order_of(is_lifo: bool, is_start_lifo: bool | None, request: Request) -> tuple[bool, bool]:
+    """Return `is_start` and `is_lifo` for `RequestFile.push`.
+
+    :param is_lifo: whether the queue class hands out the last request first.
+    :param is_start_lifo: the same for start requests, or `None` if they have no class of their own.
+    """
+    if is_start_lifo is not None and request.meta.get("is_start_request"):
+        return True, is_start_lifo
+    return False, is_lifo

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytest_twisted import ensureDeferred
 from scrapy import Request, signals
+from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
 
+from scrapy_robots_rfc import OriginPriorityQueue
+from tests.support import disk_queues
 from tests.support.crawling import Crawl, close_when, crawl, listening, records
 from tests.support.disk_queues import drained, pages, queue
 from tests.support.processes import python
@@ -172,6 +175,18 @@ async def test_close_on_a_full_disk(
     assert len(site.pages) == len(set(site.pages)) == 40 - count
     assert first.stats["finish_reason"] == "test"
     assert second.stats["finish_reason"] == "finished"
+
+
+def test_order_of_requests_in_memory(tmp_path: Path) -> None:
+    """Requests in memory are stored in the order in which they would have been handed out."""
+    crawler = disk_queues.crawler()
+    stored = queue(tmp_path, crawler=crawler)
+    in_memory = OriginPriorityQueue(crawler, LifoMemoryQueue, "", start_queue_cls=FifoMemoryQueue)
+    starts = [page.replace(meta={"is_start_request": True}) for page in pages(1, 6)[3:]]
+    for request in [*pages(1, 3), *starts]:
+        in_memory.push(request)
+    resumed = queue(tmp_path, stored.close())
+    assert [url[-1] for url in drained(resumed)] == ["2", "1", "0", "3", "4", "5"]
 
 
 @ensureDeferred
