@@ -10,7 +10,7 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from itertools import product
+from itertools import filterfalse, product
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ DISK = [
     (MarshalLifoDiskQueue, None),
     *SQLITE,
 ]
+#: The disk queue classes that hand out the last request first.
+LIFO = [MarshalLifoDiskQueue, PickleLifoDiskQueue, *(kind for _, kind in SQLITE)]
 #: A priority, and whether it is a start request.
 REQUESTS = st.lists(st.tuples(st.integers(-1, 1), st.booleans()), min_size=1, max_size=5)
 
@@ -189,13 +191,21 @@ class Order(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def close_and_resume(self, data: st.DataObject) -> None:
-        """Stop and resume the crawl: what is in memory is stored on disk."""
+        """Stop and resume the crawl: what is in memory is stored on disk, in the same order."""
         self.state = json.loads(json.dumps(self.ours["disk"].close()))
         for key in [key for key in self.plain if key[0] == "memory"]:
             queue = self.plain.pop(key)
-            while (request := queue.pop()) is not None:
+            popped = list(iter(queue.pop, None))
+            lifo = filter(self.leaves_last_first, reversed(popped))
+            for request in (*lifo, *filterfalse(self.leaves_last_first, popped)):
                 self.reference("disk", request).push(request)
         self.resume()
+
+    def leaves_last_first(self, request: Request) -> bool:
+        """Return whether the class that stores a request on disk hands out the last one first."""
+        kind, start_kind = self.classes["disk"]
+        is_start = start_kind is not None and request.meta["is_start_request"]
+        return (start_kind if is_start else kind) in LIFO
 
     @invariant()
     def lengths(self) -> None:
