@@ -186,6 +186,8 @@ class Gate:
                 service.fetch(origin, request)
                 return None
         pending.line[origin] = None  # `_on_room` will be called
+        # A paced site goes first, because other workers take its turn if it doesn't use it soon.
+        pending.line.move_to_end(origin, last=origin not in self._throttle.sites)
         return None
 
     def covers(self, permit: Permit, request: Request, origin: Origin) -> bool:

@@ -147,6 +147,21 @@ def test_fetch_outside_the_scheduler_of_an_origin_without_room() -> None:
     assert [origin.host for origin in files.fetches] == ["site3.example"]
 
 
+def test_paced_site_is_first_in_line() -> None:
+    """A site that has its turn waits for room before all others, so that it keeps the turn."""
+    files, turns = Files(lambda _: False, most=1), Turns(lambda _: True)
+    crawler = get_crawler(Spider)
+    add_gate(crawler, files=files, turns=turns)
+    queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
+    for site in (1, 2, 3):
+        queue.push(page(site, site))
+    turns.sites = {Origin("http", "site3.example", 80): None}
+    assert queue.pop() is None
+    [first] = files.fetches
+    files.end(first)
+    assert [origin.host for origin in files.fetches] == ["site3.example"]
+
+
 def test_file_that_expires_while_many_requests_wait() -> None:
     """A file that expires while 5,000 requests wait is fetched once."""
     known: set[Origin] = set()
