@@ -6,12 +6,13 @@ judged.
 """
 
 from collections.abc import Callable, Coroutine
-from functools import partial
-from typing import Any, Protocol, TypeAlias
+from functools import partial, wraps
+from typing import Any, TypeAlias
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.utils.defer import ensure_awaitable
 
 from scrapy_robots_rfc import signals, stats
 from scrapy_robots_rfc._runtime import Runtime, Waiter
@@ -20,15 +21,10 @@ from scrapy_robots_rfc.core.decision import Decision, Refusal
 from scrapy_robots_rfc.core.percent import request_target
 from scrapy_robots_rfc.core.text import shorten
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
-from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
-from scrapy_robots_rfc.middleware.enforcement import (
-    STARTS_SESSION,
-    Enforcement,
-    unreachable_decision,
-)
-from scrapy_robots_rfc.middleware.user_agent import UserAgents
+from scrapy_robots_rfc.fetching.service import undecided_error
+from scrapy_robots_rfc.middleware.downloader import RfcRobotsTxtMiddleware
+from scrapy_robots_rfc.middleware.enforcement import STARTS_SESSION, unreachable_decision
 from scrapy_robots_rfc.policy.origins import Origin, without_userinfo
-from scrapy_robots_rfc.scheduling.gate import Gate
 from scrapy_robots_rfc.settings import Settings
 
 #: Maximum seconds to hold a page while fetching the robots.txt for its final URL.
@@ -41,38 +37,42 @@ JUDGED = "robots_judged_url"
 _Passed: TypeAlias = Coroutine[Any, Any, Response] | Response
 
 
-class Middleware(Protocol):
-    """The parts of RfcRobotsTxtMiddleware that are used here."""
-
-    service: RobotsService
-    gate: Gate
-    user_agents: UserAgents
-    enforcement: Enforcement
-    process_request: Callable[[Request], Any]
-    process_response: Callable[[Request, Response], Any]
-
-
 class FinalUrls:
     """Drops pages whose final URL is disallowed.
 
     It replaces the middleware's `process_request` method, to save each URL before it is judged, and
     adds a `process_response` method. Other crawls don't have the latter, because Scrapy would call
-    it for every response.
+    it for every response. If a subclass has one, it gets the responses that are let through.
 
     :param middleware: judges requests before they are sent.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, middleware: Middleware) -> None:
+    def __init__(
+        self, crawler: Crawler, settings: Settings, middleware: RfcRobotsTxtMiddleware
+    ) -> None:
         self._crawler = crawler
         self._settings = settings
         self._middleware = middleware
         self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
         self._judge_request = middleware.process_request  # called by our own method
-        middleware.process_request = self.process_request
-        # A subclass's own method isn't replaced, so the subclass has to judge final URLs by itself.
-        if not hasattr(middleware, "process_response"):
-            middleware.process_response = self.process_response
+        methods: Any = middleware  # they are replaced
+        methods.process_request = self.process_request
+        own = getattr(middleware, "process_response", None)
+        methods.process_response = self.process_response if own is None else self._before(own)
+
+    def _before(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a `process_response` that judges a response before a subclass's own one gets it.
+
+        Scrapy passes `spider` if the subclass's method has that argument.
+        """
+
+        @wraps(own)
+        async def judge_first(request: Request, response: Response, **spider: Any) -> Any:  # noqa: ANN401
+            response = await ensure_awaitable(self.process_response(request, response))
+            return await ensure_awaitable(own(request=request, response=response, **spider))
+
+        return judge_first
 
     def process_request(self, request: Request) -> Any:  # noqa: ANN401
         """Save a request's URL, and let the middleware judge the request.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urljoin
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request
+from scrapy import Request, Spider
 
-from scrapy_robots_rfc import RobotsDisallowed
+from scrapy_robots_rfc import RfcRobotsTxtMiddleware, RobotsDisallowed
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.middleware import final_url
 from tests.support.crawling import close_when, crawl, plugged, records
@@ -146,6 +146,42 @@ async def test_page_of_an_api(site: Site) -> None:
     assert isinstance(outcomes["a"], RobotsDisallowed)
     assert outcomes["b"] == 200
     assert result.stat("forbidden_redirects") == 1
+
+
+class Listing(RfcRobotsTxtMiddleware):
+    """A subclass of our middleware that lists responses."""
+
+    listed: ClassVar[list[str]] = []
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        self.listed.append(request.url)
+        return response
+
+
+class ListingWithSpider(Listing):
+    """The same, with the argument of earlier Scrapy versions."""
+
+    async def process_response(  # type: ignore[override]
+        self, request: Request, response: Response, spider: Spider
+    ) -> Response:
+        self.listed.append(request.url)
+        return response
+
+
+@pytest.mark.filterwarnings("ignore:.*requires a spider argument")
+@pytest.mark.parametrize("subclass", [Listing, ListingWithSpider])
+@ensureDeferred
+async def test_subclass_with_its_own_process_response(site: Site, subclass: type[Listing]) -> None:
+    """A subclass of our middleware only gets the responses whose final URL is allowed."""
+    subclass.listed.clear()
+    site.replies |= {"/robots.txt": RULES, "/a": redirect("/private/a"), "/b": redirect("/c")}
+    settings = plugged(Browser, 950)
+    del settings["DOWNLOADER_MIDDLEWARES"]["scrapy_robots_rfc.RfcRobotsTxtMiddleware"]
+    settings["DOWNLOADER_MIDDLEWARES"][subclass] = 100
+    pages = [site.url("/a"), site.url("/b")]
+    result = await crawl(pages, settings)
+    assert result.verdicts(*pages) == ["rule", 200]
+    assert subclass.listed == [site.url("/robots.txt"), site.url("/b")]
 
 
 @pytest.mark.reactor
