@@ -55,17 +55,29 @@ class FinalUrls:
         self._middleware = middleware
         self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
-        self._judge_request = middleware.process_request  # called by our own method
         methods: Any = middleware  # they are replaced
-        methods.process_request = self.process_request
+        methods.process_request = self._with_url(middleware.process_request)
         own = getattr(middleware, "process_response", None)
         methods.process_response = self.process_response if own is None else self._before(own)
 
-    def _before(self, own: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a `process_response` that judges a response before a subclass's own one gets it.
+    # Scrapy passes `spider` to a subclass's method that has this argument, as `wraps` tells it.
 
-        Scrapy passes `spider` if the subclass's method has that argument.
+    def _with_url(self, judge: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a `process_request` that saves a request's URL before the middleware judges it.
+
+        Our own robots.txt requests have `dont_obey_robotstxt`, so their responses aren't judged.
         """
+
+        @wraps(judge)
+        def save_first(request: Request, **spider: Any) -> Any:  # noqa: ANN401
+            if not request.meta.get("dont_obey_robotstxt"):
+                request.meta[JUDGED] = request.url
+            return judge(request=request, **spider)
+
+        return save_first
+
+    def _before(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a `process_response` that judges responses before a subclass's own one."""
 
         @wraps(own)
         async def judge_first(request: Request, response: Response, **spider: Any) -> Any:  # noqa: ANN401
@@ -73,15 +85,6 @@ class FinalUrls:
             return await ensure_awaitable(own(request=request, response=response, **spider))
 
         return judge_first
-
-    def process_request(self, request: Request) -> Any:  # noqa: ANN401
-        """Save a request's URL, and let the middleware judge the request.
-
-        Our own robots.txt requests have `dont_obey_robotstxt`, so their responses aren't judged.
-        """
-        if not request.meta.get("dont_obey_robotstxt"):
-            request.meta[JUDGED] = request.url
-        return self._judge_request(request)
 
     def process_response(self, request: Request, response: Response) -> _Passed:
         """Let a response through, but judge its URL first if it differs from the judged one.
@@ -95,7 +98,7 @@ class FinalUrls:
         if url in (judged, request.url) or request.meta.get(STARTS_SESSION):
             return response
         if judged is None:
-            if request.meta.get("dont_obey_robotstxt"):  # see `process_request`
+            if request.meta.get("dont_obey_robotstxt"):  # see `_with_url`
                 return response
             judged = request.url  # another middleware answered before the request was judged
         origin = Origin.of(url, self._settings.schemes)

@@ -161,6 +161,10 @@ class Listing(RfcRobotsTxtMiddleware):
 class ListingWithSpider(Listing):
     """The same, with the argument of earlier Scrapy versions."""
 
+    def process_request(self, request: Request, spider: Spider) -> Any:  # type: ignore[override]
+        assert spider.name == "pages"
+        return super().process_request(request)
+
     async def process_response(  # type: ignore[override]
         self, request: Request, response: Response, spider: Spider
     ) -> Response:
