@@ -131,7 +131,7 @@ class CacheClient:
     ) -> tuple[CacheEntry | None, bool]:
         """Return the newer of the known and the stored entry, and whether it is fresh.
 
-        :param known: an expired entry, or `None`.
+        :param known: an entry that the fetch can't use, or `None`.
         """
         loaded = await self.load(origin)
         if loaded is None or (known is not None and loaded.fetched < known.fetched):

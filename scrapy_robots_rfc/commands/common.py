@@ -40,7 +40,7 @@ from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy, ParsedRobots
 from scrapy_robots_rfc.fetching.pending import MAX_FETCHES
 from scrapy_robots_rfc.fetching.reader import gemini_file
-from scrapy_robots_rfc.fetching.routes import with_route
+from scrapy_robots_rfc.fetching.routes import sparing_site
 from scrapy_robots_rfc.middleware.downloader import robots_service
 from scrapy_robots_rfc.policy.access import OTHER_HOST, Access, Local
 from scrapy_robots_rfc.policy.origins import SCHEMES, Origin, Scheme, without_userinfo
@@ -373,7 +373,7 @@ def cause_of(error: Exception, request: Request, spider: Spider) -> str:
     """Return why a page could not be fetched, as a log line would show it."""
     # `DownloadTimeoutMiddleware` sets the meta.
     timeout = request.meta.get("download_timeout", spider.settings.getfloat("DOWNLOAD_TIMEOUT"))
-    return with_route(access_after(error, timeout), request).cause
+    return sparing_site(access_after(error, timeout), request).cause
 
 
 def crawl(settings: ScrapySettings, work: Callable[[Inquirer], Awaitable[T]]) -> T:

@@ -237,7 +237,10 @@ class RobotsTxt:
     def _preferences_for(
         self, tokens: str | Sequence[str]
     ) -> Mapping[str, Sequence[use.PathPreference]]:
-        """Return the preferences in the group that applies. They are parsed once and cached."""
+        """Return what the site says about uses such as AI training, for the group that applies.
+
+        It is parsed once and cached.
+        """
         index = self._rules_for(tokens).index
         if index.preferences is None:
             data = self.content.data
@@ -246,7 +249,8 @@ class RobotsTxt:
             # ends one byte before it.
             end = agents[0].start - 1 if agents else len(data)
             before_groups = Section(start=0, end=end, lines_before=0)
-            # Defaults for the labels that the group's own Content-Signal records do not mention.
+            # Many sites write Content-Signal above all groups. These are defaults for the labels
+            # that the group's own Content-Signal records do not mention.
             default_signals = records_in(data, [before_groups], [use.SIGNAL], use.MAX_RECORDS)
             own_records = self.records_for(tokens, use.RECORDS, use.MAX_RECORDS)
             index.preferences = use.read_records(own_records, default_signals)

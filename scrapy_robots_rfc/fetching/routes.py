@@ -73,10 +73,12 @@ def proxy_of(request: Request) -> str | None:
     return _USERINFO.sub(lambda match: match[1] or "", str(proxy)) if proxy else None
 
 
-def with_route(access: Unreachable | Local, request: Request) -> Unreachable | Local:
-    """Return a request's failure, marked as a route failure if the request has a route.
+def sparing_site(access: Unreachable | Local, request: Request) -> Unreachable | Local:
+    """Return a failure that spares the site if its request used a proxy or an FTP account.
 
-    The site can't be blamed if the request used a proxy or an FTP account. `Local` never blames it.
+    `Local` spares it anyway.
+
+    :param request: the request as it was sent, so a middleware may have added the proxy.
     """
     if isinstance(access, Local):
         return access

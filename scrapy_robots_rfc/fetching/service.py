@@ -37,7 +37,7 @@ from scrapy_robots_rfc.fetching.offline import OfflineReplay
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
-from scrapy_robots_rfc.fetching.routes import Routes, with_route
+from scrapy_robots_rfc.fetching.routes import Routes, sparing_site
 from scrapy_robots_rfc.optional import OVERRIDES
 from scrapy_robots_rfc.policy.access import (
     OTHER_HOST,
@@ -332,7 +332,7 @@ class RobotsService:
                 failure = access_after(answer, settings.timeout)
                 if isinstance(failure, Unreachable):
                     failure = failure._replace(cause=step.with_target(failure.cause))
-                return Fetched(with_route(failure, request))
+                return Fetched(sparing_site(failure, request))
             response, body = answer
             cookies.keep(response)
             access = step.after_response(
@@ -359,7 +359,7 @@ class RobotsService:
         seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
         access = access._replace(retry_after=seconds)
         if access.spares_site:  # only a 407 comes from the proxy rather than the site
-            return Fetched(with_route(access, request))
+            return Fetched(sparing_site(access, request))
         # Other crawls may follow a redirect that this one refuses.
         return Fetched(access, Freshness(may_store=not access.cause.startswith(OTHER_HOST)))
 

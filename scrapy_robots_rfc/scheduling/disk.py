@@ -303,13 +303,12 @@ class RequestFile:
         """
         try:
             row = self._connection.execute(_NEXT, key.row()).fetchone()
-            if row is not None:
-                self._connection.execute(_REMOVE, row[:1])
+            if row is None:
+                raise sqlite3.DatabaseError("requests are missing")
+            self._connection.execute(_REMOVE, row[:1])
         except sqlite3.Error as error:
             self._end_crawl(error)
             raise FileUnavailableError from error
-        if row is None:  # the file is damaged, because the part isn't empty
-            return None
         try:
             return self._restore(row[1])
         except Exception as error:  # noqa: BLE001 - a renamed callback, or anything else
@@ -321,7 +320,7 @@ class RequestFile:
         try:
             _, pickled = self._connection.execute(_NEXT, key.row()).fetchone()
             return self._restore(pickled)
-        except Exception:  # noqa: BLE001 - `pop` will log it
+        except Exception:  # noqa: BLE001 - `pop` meets the same failure, and logs it
             return None
 
     def _restore(self, pickled: bytes) -> Request:

@@ -77,14 +77,7 @@ class _PuttingAside:
         Requests that were put aside are tried first. After that, requests from the user's scheduler
         are put aside until there is one that doesn't have to wait.
         """
-        request = self._aside.pop()
-        if request is None:
-            request = self._take_from_scheduler()
-        if request is None:
-            # A request that was put aside just now, behind others of its origin, wasn't tried yet.
-            # Nothing else would wake the engine for it.
-            request = self._aside.pop()
-        return request
+        return self._aside.pop() or self._take_from_scheduler()
 
     def _take_from_scheduler(self) -> Request | None:
         """Take requests from the user's scheduler until one may be handed out. Put others aside.

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pytest_twisted import ensureDeferred
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
+from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_robots_rfc import OriginPriorityQueue
+from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.disk import PartKey, request_file
+from scrapy_robots_rfc.scheduling.throttle import slot_of
 from tests.support import disk_queues
 from tests.support.crawling import Crawl, close_when, crawl, listening, records
 from tests.support.disk_queues import drained, pages, queue
@@ -209,3 +213,23 @@ async def test_file_that_is_damaged_in_the_meantime(
         " (database disk image is malformed). Their file is left as it is"
     )
     assert b"\xff" * 100_000 in path.read_bytes()
+
+
+@ensureDeferred
+async def test_requests_that_are_missing(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If a queued request is not in the file any more, the crawl ends and says so."""
+
+    def take(spider: Spider) -> None:
+        folder = tmp_path / "requests.queue"
+        for page in queued:
+            key = PartKey(slot_of(page, urlparse_cached(page)), str(Origin.of(page.url)))
+            assert request_file(spider.crawler, folder).pop(key) is not None
+
+    queued = requests(site, 2)
+    taken = listening(take, signals.spider_opened)
+    await crawl(queued, {"JOBDIR": str(tmp_path)}, prepare=close_when(lambda _: True))
+    result = await crawl([], {"JOBDIR": str(tmp_path)}, prepare=taken)
+    assert result.stats["finish_reason"] == "jobdir_error"
+    assert any("(requests are missing)" in line for line in records(caplog, logging.ERROR))

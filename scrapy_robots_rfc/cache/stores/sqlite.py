@@ -90,7 +90,7 @@ class SqliteStore(Store):
         :raises StoreError: if the path is not a file, or if it belongs to another program.
         :raises OSError: if the file cannot be read or created.
         """
-        self._has_content()  # do this first, because opening a named pipe would block
+        self._has_our_content()  # do this first, because opening a named pipe would block
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # This fails in the same cases as SQLite, but with a better error message.
@@ -185,7 +185,7 @@ class SqliteStore(Store):
 
     def _connect(self) -> sqlite3.Connection:
         """Open the database, and create its table if the file is new."""
-        is_new = not self._has_content()
+        is_new = not self._has_our_content()
         # The connection is used by several threads, but never at the same time.
         connection = sqlite3.connect(
             self._path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
@@ -198,7 +198,7 @@ class SqliteStore(Store):
         self._connection = connection
         return connection
 
-    def _has_content(self) -> bool:
+    def _has_our_content(self) -> bool:
         """Return whether our file has content, after checking that it isn't another program's.
 
         This must happen before SQLite opens the file. Otherwise, SQLite might roll back the other
@@ -231,10 +231,14 @@ class SqliteStore(Store):
     def _rename_damaged(self, error: sqlite3.Error) -> None:
         """Rename the damaged file to an unused name, such as ``robots.sqlite.damaged``.
 
+        Called with the lock, after a new connection has failed, too, so it is not the good file of
+        another process.
+
         :param error: raised again if the file is empty, because then it is not damaged.
+        :raises StoreError: the file belongs to another program.
         """
         self.close()
-        if not self._has_content():
+        if not self._has_our_content():
             raise error
         number = 0
         free = self._path.with_name(f"{self._path.name}.damaged")
