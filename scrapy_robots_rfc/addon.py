@@ -100,7 +100,7 @@ def _is_reactor_ready(settings: BaseSettings) -> bool:
 
 
 def _put_middleware(settings: BaseSettings) -> float | None:
-    """Replace Scrapy's middleware with ours.
+    """Replace Scrapy's middleware with ours, unless the user disabled ours.
 
     :returns: the position of our middleware, or `None` if the user disabled it.
     """
@@ -133,6 +133,7 @@ def _stock_position(settings: BaseSettings, middlewares: dict[str | type, Any]) 
 
 
 def _is_stock(key: str | type) -> bool:
+    """Return whether a key is Scrapy's own middleware. A subclass of it is not."""
     return class_of(key) is RobotsTxtMiddleware
 
 
@@ -151,6 +152,6 @@ def _put_scheduler(settings: BaseSettings) -> None:
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:
-    """Replace a setting that the user may have set."""
+    """Replace a setting, even if the user has set it on the command line."""
     # Scrapy ignores a value if its priority is lower than the current value's priority.
     settings.set(name, value, max(settings.getpriority(name) or 0, _PRIORITY))

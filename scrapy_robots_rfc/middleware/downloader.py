@@ -32,9 +32,9 @@ from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
 from scrapy_robots_rfc.middleware.enforcement import Enforcement, unreachable_decision
 from scrapy_robots_rfc.middleware.startup import (
-    Misspelt,
+    NameChecker,
+    checked_settings,
     has_third_party_component,
-    settings_of,
     uses_our_queue,
 )
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
@@ -65,10 +65,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._settings: Settings = settings_of(crawler, RfcRobotsTxtMiddleware)
+        self._settings: Settings = checked_settings(crawler, RfcRobotsTxtMiddleware)
         self._count = stats.of(crawler).inc_value
         self._runtime = Runtime()
-        self._misspelt = Misspelt(crawler, self._settings)
+        self._names = NameChecker(crawler, self._settings)
         self._timer: Cancellable | None = None
         schemes = self._settings.schemes
         # Returns the origin for a scheme and authority.
@@ -134,8 +134,8 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         :raises AgentError: its meta `robotstxt_user_agent` is neither a string nor a list of
             strings.
         """
-        if not self._misspelt.checked_keys.issuperset(request.meta):
-            self._misspelt.check_meta(request.meta)
+        if not self._names.checked_keys.issuperset(request.meta):
+            self._names.check_meta(request.meta)
         if MARK in request.meta:  # one of our own robots.txt requests
             return self._pace_robots_txt(request)
         parts = urlparse_cached(request)
@@ -278,7 +278,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """Check the spider's product tokens and attributes."""
         self._tick()  # first, because the checks read spider properties, which may raise
         self.user_agents.check_tokens(spider)
-        self._misspelt.check_spider(spider)
+        self._names.check_spider(spider)
 
     def _tick(self) -> None:
         """Run periodic maintenance."""

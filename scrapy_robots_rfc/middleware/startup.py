@@ -48,7 +48,7 @@ _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_ro
 _WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, RETURNED)
 # Only names that contain this are checked.
 _IN_OURS = "robot"
-# Components from any other package may follow redirects themselves.
+# Components from any other package are third-party.
 _NOT_THIRD_PARTY = ("scrapy", "scrapy_robots_rfc")
 # Minimum similarity between a misspelt name and the right one, where 1 means equal.
 _SIMILAR = 0.6
@@ -57,18 +57,18 @@ _VERY_SIMILAR = 0.9
 _MAX_KEYS = 1000
 
 
-def settings_of(crawler: Crawler, our_class: type) -> Settings:
-    """Read a crawl's settings, and warn about mistakes.
+def checked_settings(crawler: Crawler, our_class: type) -> Settings:
+    """Read a crawl's settings, and log mistakes that don't make a value invalid.
 
-    :param our_class: the class `RfcRobotsTxtMiddleware`.
+    :param our_class: `RfcRobotsTxtMiddleware`, which imports this module.
     :raises NotConfigured: the crawl does not obey robots.txt.
     :raises SettingError: a value is invalid.
     """
     scrapy_settings = crawler.settings
     our_settings = read_settings(scrapy_settings)
-    _check_optional(our_settings, scrapy_settings, our_class)
+    _check_required(our_settings, scrapy_settings, our_class)
     log = partial(logger.log, extra={"spider": crawler.spider})
-    for key, hint in _unknown(scrapy_settings):
+    for key, hint in _unknown_settings(scrapy_settings):
         log(logging.WARNING, "unknown setting %s (ignored)%s", key, hint)
     if not our_settings.obey:
         is_chosen = scrapy_settings.getpriority("ROBOTSTXT_OBEY")  # 0 for Scrapy's default
@@ -93,7 +93,7 @@ def settings_of(crawler: Crawler, our_class: type) -> Settings:
             logging.WARNING,
             "requests leave the scheduler before their robots.txt is known, so waiting requests"
             " occupy CONCURRENT_REQUESTS and are lost when the spider closes; set %s",
-            _queue_line(scrapy_settings),
+            _queue_advice(scrapy_settings),
         )
     if our_settings.dry_run:
         log(
@@ -116,7 +116,7 @@ def _log_middlewares(settings: BaseSettings, our_class: type, log: Callable[...,
                 " only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
                 global_object_name(class_of(key)),
             )
-    third_party = [_path(key) for key in _before(settings, our_class) if _is_third_party(key)]
+    third_party = [_path(key) for key in _before_ours(settings, our_class) if _is_third_party(key)]
     if third_party:
         log(
             logging.INFO,
@@ -128,7 +128,10 @@ def _log_middlewares(settings: BaseSettings, our_class: type, log: Callable[...,
 
 
 def has_third_party_component(settings: BaseSettings) -> bool:
-    """Return whether any download handler, downloader or downloader middleware is third-party."""
+    """Return whether any download handler, downloader or downloader middleware is third-party.
+
+    If so, it may follow redirects by itself.
+    """
     handlers = settings.getwithbase("DOWNLOAD_HANDLERS").values()
     components = [*handlers, settings["DOWNLOADER"], *_enabled(settings, DOWNLOADER_MIDDLEWARES)]
     return any(_is_third_party(each) for each in components if each is not None)
@@ -154,8 +157,8 @@ def uses_our_queue(settings: BaseSettings) -> bool:
     return Scheduler in bases and is_kind(settings[QUEUE], OriginPriorityQueue)
 
 
-def _queue_line(settings: BaseSettings) -> str:
-    """Return the setting that keeps requests in the scheduler."""
+def _queue_advice(settings: BaseSettings) -> str:
+    """Return what to write into the settings, so that requests wait in the scheduler."""
     scheduler = class_of(settings["SCHEDULER"])
     if Scheduler in scheduler.__mro__:
         return f'{QUEUE} = "{OUR_QUEUE}"'
@@ -172,18 +175,18 @@ def _is_third_party(component: str | type) -> bool:
     return _path(component).partition(".")[0] not in _NOT_THIRD_PARTY
 
 
-class Misspelt:
+class NameChecker:
     """Warns once about each spider attribute and meta key that has no effect.
 
-    That is the case if the name looks like a misspelling of ours, or if it requires a setting.
+    That is the case if it looks like a misspelling of ours, or needs ROBOTS_USE, which is not set.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
         self._crawler = crawler
         # Names that have no effect because ROBOTS_USE is not set.
         self._without_effect = (USE_ATTRIBUTE, DECLARED_KEY) if settings.use is None else ()
-        #: Meta keys that were already checked. `check_meta` is only called for a meta with other
-        #: keys, which is rare.
+        #: Meta keys that were already checked. The middleware only calls `check_meta` for a meta
+        #: with other keys, which is rare.
         self.checked_keys: set[object] = set(_WRITTEN_KEYS)
 
     def check_spider(self, spider: Spider) -> None:
@@ -192,16 +195,16 @@ class Misspelt:
             # A base class may define this attribute as None, which means that it is not used.
             if name in self._without_effect and getattr(spider, name) is None:
                 continue
-            self._check(name, _ATTRIBUTES, "The spider attribute")
+            self._check_name(name, _ATTRIBUTES, "The spider attribute")
 
     def check_meta(self, meta: Mapping[Any, object]) -> None:
         """Warn about meta keys that have no effect."""
         for key in meta:
             if key not in self.checked_keys and len(self.checked_keys) < _MAX_KEYS:
                 self.checked_keys.add(key)
-                self._check(key, _META_KEYS, "The meta key")
+                self._check_name(key, _META_KEYS, "The meta key")
 
-    def _check(self, name: object, known: Collection[str], kind: str) -> None:
+    def _check_name(self, name: object, known: Collection[str], kind: str) -> None:
         """Warn if a name has no effect, or looks like a misspelling of a known name."""
         extra = {"spider": self._crawler.spider}
         if name in self._without_effect:
@@ -212,14 +215,14 @@ class Misspelt:
         # Only a text with "robot" in it can be a misspelling of ours.
         if not isinstance(name, str) or name in known or _IN_OURS not in name.lower():
             return
-        similar = _similar(name.lower(), known, _VERY_SIMILAR)
+        similar = _closest(name.lower(), known, _VERY_SIMILAR)
         if similar:
             logger.warning(
                 "%s %r has no effect; did you mean %r?", kind, name, similar, extra=extra
             )
 
 
-def _check_optional(settings: Settings, scrapy_settings: BaseSettings, our_class: type) -> None:
+def _check_required(settings: Settings, scrapy_settings: BaseSettings, our_class: type) -> None:
     """Check that the middlewares required by settings, or subclasses of them, are enabled.
 
     :raises SettingError: one of them is missing, or a downloader middleware is placed before ours.
@@ -232,8 +235,8 @@ def _check_optional(settings: Settings, scrapy_settings: BaseSettings, our_class
         if optional.setting == DOWNLOADER_MIDDLEWARES:
             if not settings.obey:  # it is disabled, like ours
                 continue
-            # It must come after ours, because it uses the robots.txt files that ours fetches.
-            before_ours = _before(scrapy_settings, our_class)
+            # It must come after ours, because ours judges each request first.
+            before_ours = _before_ours(scrapy_settings, our_class)
             enabled = [each for each in enabled if each not in before_ours]
             place = "after RfcRobotsTxtMiddleware"
         if not optional.is_among(enabled):
@@ -241,31 +244,31 @@ def _check_optional(settings: Settings, scrapy_settings: BaseSettings, our_class
             raise SettingError(key, scrapy_settings[key], accepted)
 
 
-def _unknown(settings: BaseSettings) -> Iterator[tuple[str, str]]:
+def _unknown_settings(settings: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yield user settings that look like ours but don't exist, with a hint for each."""
     for key in sorted(map(str, settings)):
         is_set = settings.getpriority(key)  # 0 for Scrapy's defaults
         if key in _SETTINGS or _IN_OURS not in key.lower() or not is_set:
             continue
-        similar = _similar(key.upper(), _SETTINGS, _VERY_SIMILAR)
+        similar = _closest(key.upper(), _SETTINGS, _VERY_SIMILAR)
         if similar is None and not key.startswith(_PREFIXES):
             continue  # it may belong to another component
         # With our prefix it is certainly misspelt, so even a less similar name is worth a hint.
-        similar = similar or _similar_without_prefix(key)
+        similar = similar or _closest_setting(key)
         yield key, f"; did you mean {similar}?" if similar else ""
 
 
-def _similar_without_prefix(key: str) -> str | None:
+def _closest_setting(key: str) -> str | None:
     """Return the setting with the closest name after the prefix, or `None`.
 
     A common prefix would make any two names look similar.
     """
     by_name = {setting.partition("_")[2]: setting for setting in _SETTINGS}
-    name = _similar(key.partition("_")[2], by_name, _SIMILAR)
+    name = _closest(key.partition("_")[2], by_name, _SIMILAR)
     return None if name is None else by_name[name]
 
 
-def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
+def _closest(name: str, known: Collection[str], cutoff: float) -> str | None:
     """Return the closest known name, or `None` if none is close enough."""
     from difflib import get_close_matches  # noqa: PLC0415 - only needed for wrong names
 
@@ -273,7 +276,7 @@ def _similar(name: str, known: Collection[str], cutoff: float) -> str | None:
     return matches[0] if matches else None
 
 
-def _before(settings: BaseSettings, our_class: type) -> list[Any]:
+def _before_ours(settings: BaseSettings, our_class: type) -> list[Any]:
     """Return the keys of downloader middlewares placed before ours."""
     keys = _enabled(settings, DOWNLOADER_MIDDLEWARES)
     return list(takewhile(lambda key: not is_kind(key, our_class), keys))
