@@ -14,6 +14,7 @@ from scrapy_robots_rfc.optional import (
     MIDDLEWARES,
     OUR_QUEUE,
     QUEUE,
+    SCHEDULER_AROUND,
     OptionalMiddleware,
     class_of,
     is_kind,
@@ -142,13 +143,12 @@ def _put_scheduler(settings: BaseSettings) -> None:
     scheduler = class_of(settings["SCHEDULER"])
     if scheduler is Scheduler and settings[QUEUE] == OUR_QUEUE:
         return
-    # Import these here, because they load most of the package. Scrapy's download handlers would
+    # Import it here, because it loads most of the package. Scrapy's download handlers would
     # take longer to load afterwards, because they inspect every loaded module.
     from scrapy_robots_rfc.middleware.startup import waits_in_scheduler  # noqa: PLC0415
-    from scrapy_robots_rfc.scheduling.scheduler import scheduler_around  # noqa: PLC0415
 
     if not waits_in_scheduler(settings):
-        _put(settings, "SCHEDULER", scheduler_around(scheduler))
+        _put(settings, "SCHEDULER", load_object(SCHEDULER_AROUND)(scheduler))
 
 
 def _put(settings: BaseSettings, name: str, value: object) -> None:

@@ -21,6 +21,10 @@ COMPONENTS = {
 
 #: The path of the class for ROBOTS_EXEMPT and ROBOTS_OVERRIDES.
 OVERRIDES = "scrapy_robots_rfc.fetching.overrides.Overrides"
+#: The path of the class for HTTPCACHE_IGNORE_MISSING.
+OFFLINE = "scrapy_robots_rfc.fetching.offline.OfflineReplay"
+#: The path of the function that creates a subclass of a third-party scheduler.
+SCHEDULER_AROUND = "scrapy_robots_rfc.scheduling.scheduler.scheduler_around"
 #: The path of the function that adapts the download handler for FTP, before the first robots.txt is
 #: fetched.
 ADAPT_FTP = "scrapy_robots_rfc.fetching.ftp.adapt"

@@ -15,7 +15,9 @@ from scrapy_robots_rfc.optional import (
     COMPONENTS,
     FINAL_URLS,
     MIDDLEWARES,
+    OFFLINE,
     OVERRIDES,
+    SCHEDULER_AROUND,
     SHARED_TURNS,
 )
 from scrapy_robots_rfc.policy.origins import SCHEMES
@@ -57,7 +59,9 @@ OUTSIDE = (
     "core.response",
     "core.uses",
     "fetching.ftp",
+    "fetching.offline",
     "fetching.overrides",
+    "scheduling.scheduler",
     "scheduling.shared",
     "middleware.final_url",
     "usage",
@@ -192,7 +196,9 @@ def paths() -> dict[str, str]:
     placed = {row.path: key for key, row in MIDDLEWARES.items()}
     return {
         ADAPT_FTP: SCHEMES["ftp"].answers.value,
+        OFFLINE: "ROBOTSTXT_OBEY",
         OVERRIDES: "ROBOTS_OVERRIDES",
+        SCHEDULER_AROUND: "ROBOTSTXT_OBEY",
         SHARED_TURNS: "ROBOTS_CACHE",
         FINAL_URLS: "ROBOTSTXT_OBEY",
         **placed,

@@ -23,7 +23,10 @@ COMPONENTS = (
     "core/uses.py",
     "core/explanation.py",
     "fetching/ftp.py",
+    "fetching/offline.py",
     "fetching/overrides.py",
+    "middleware/final_url.py",
+    "scheduling/scheduler.py",
     "scheduling/shared.py",
 )
 

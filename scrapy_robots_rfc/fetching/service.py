@@ -6,7 +6,7 @@
 """
 
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -33,12 +33,11 @@ from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.download import Downloader
 from scrapy_robots_rfc.fetching.faults import access_after
 from scrapy_robots_rfc.fetching.known import FixedPolicies, KnownPolicies
-from scrapy_robots_rfc.fetching.offline import OfflineReplay
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
 from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes, sparing_site
-from scrapy_robots_rfc.optional import OVERRIDES
+from scrapy_robots_rfc.optional import OFFLINE, OVERRIDES
 from scrapy_robots_rfc.policy.access import (
     OTHER_HOST,
     Access,
@@ -98,10 +97,10 @@ class RobotsService:
         if settings.exempt or settings.overrides:
             overrides = load_object(OVERRIDES)
             fixed.append(overrides(crawler, settings, self._files.parse, crawl.default_agent))
-        #: `None` unless this is an offline replay.
-        self.offline: OfflineReplay | None = None
+        #: The `OfflineReplay`, or `None` for any other crawl.
+        self.offline: Any = None
         if crawler.settings.getbool("HTTPCACHE_IGNORE_MISSING"):
-            self.offline = OfflineReplay(crawler, crawl.default_agent)
+            self.offline = load_object(OFFLINE)(crawler, crawl.default_agent)
             fixed.append(self.offline)
         #: The store's client, or `None` if files are only kept in memory.
         self.store: CacheClient | None = self._open_store()

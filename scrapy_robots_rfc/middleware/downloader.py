@@ -26,7 +26,6 @@ from scrapy_robots_rfc.core.decision import Refusal
 from scrapy_robots_rfc.core.ruleset import ROBOTS_TXT
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.download import MARK
-from scrapy_robots_rfc.fetching.offline import OfflineReplay
 from scrapy_robots_rfc.fetching.parsed import UNREACHABLE, OriginPolicy
 from scrapy_robots_rfc.fetching.pending import TICK, PendingFetch
 from scrapy_robots_rfc.fetching.service import RobotsService, undecided_error
@@ -150,7 +149,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if origin is None:
             problem = None if is_robots_txt else "no valid authority"
         elif self.service.offline is not None:
-            problem = self._offline_problem(request, origin, self.service.offline)
+            problem = self._offline_problem(request, origin)
         if problem is not None:
             self._drop_unreachable(request, origin, problem)
             return None
@@ -162,13 +161,12 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             return self._wait_for_file(request, origin)
         return self._judge(request, policy)
 
-    def _offline_problem(
-        self, request: Request, origin: Origin, offline: OfflineReplay
-    ) -> str | None:
+    def _offline_problem(self, request: Request, origin: Origin) -> str | None:
         """Return why a request may not be sent in an offline replay, or `None` if it may."""
         policy = self.service.known.fixed(origin)
         is_exception = policy is not None and policy.is_set_by_user
-        return None if is_exception else offline.problem(request)
+        problem: str | None = None if is_exception else self.service.offline.problem(request)
+        return problem
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:
         """Drop a request because its robots.txt can't be fetched. In a dry run, it is let through.

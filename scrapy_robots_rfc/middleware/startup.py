@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from scrapy_robots_rfc._scrapy import is_one_page_command
@@ -28,13 +29,13 @@ from scrapy_robots_rfc.optional import (
     MIDDLEWARES,
     OUR_QUEUE,
     QUEUE,
+    SCHEDULER_AROUND,
     class_of,
     is_kind,
     value_of,
 )
 from scrapy_robots_rfc.scheduling.gate import RETURNED
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
-from scrapy_robots_rfc.scheduling.scheduler import scheduler_around
 from scrapy_robots_rfc.settings import BACKOFF, TABLE, Settings, read_settings
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -142,12 +143,11 @@ def waits_in_scheduler(settings: BaseSettings) -> bool:
 
     Also return True if the setting isn't a scheduler, because Scrapy reports that anyway.
     """
+    if uses_our_queue(settings):
+        return True
     scheduler = class_of(settings["SCHEDULER"])
-    if not isinstance(scheduler, type):
-        return True
-    if scheduler_around(scheduler) is scheduler:  # it is already wrapped, or isn't a scheduler
-        return True
-    return uses_our_queue(settings)
+    # The function returns the class itself if it is already wrapped, or isn't a scheduler.
+    return not isinstance(scheduler, type) or load_object(SCHEDULER_AROUND)(scheduler) is scheduler
 
 
 def uses_our_queue(settings: BaseSettings) -> bool:
