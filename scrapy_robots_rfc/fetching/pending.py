@@ -241,25 +241,26 @@ class PendingFetches:
         If this raises, the fetch has ended, or something else has cancelled its task.
         """
         fetch.is_late = False
+        result: T | Exception
         try:
             await self._enter(fetch)
             self._start_clock(fetch)
-            return await exchange
+            result = await exchange
         except CANCELLED:
             if not fetch.is_late:  # the crawl is ending
                 raise
             self._runtime.forget_cancellation()  # only this exchange was cancelled
-            return TimeoutError()
-        except RobotsUndecided:  # the spider is closing while the request waits for its turn
-            self.cancel_all()
-            raise  # `_raise_if_ended` replaces it, because this fetch has ended now
+            result = TimeoutError()
         except Exception as error:  # noqa: BLE001 - errors are returned
-            return error
+            if isinstance(error, RobotsUndecided):  # the spider closed while it waited for a turn
+                self.cancel_all()
+            result = error
         finally:
             exchange.close()  # if it hasn't started
             self._exchanging.discard(fetch)  # the line hears of it when the fetch sleeps or ends
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
-            _raise_if_ended(fetch)  # `tick` or `cancel_all` has ended it, so drop this result
+        _raise_if_ended(fetch)  # drop the result if `tick` or `cancel_all` has ended the fetch
+        return result
 
     def _start_clock(self, fetch: PendingFetch) -> None:
         """Start the timeout of a fetch's exchange."""
