@@ -134,6 +134,7 @@ class PendingFetches:
         #: The line for room. An origin's value is `None` if its fetch hasn't started, so `on_room`
         #: will be called. Otherwise, the fetch waits for room for its next exchange.
         self.line: OrderedDict[Origin, Waiter[None] | None] = OrderedDict()
+        self._is_giving = False  # True while `_give_rooms` lets one of them start
         #: Starts a fetch for an origin that was in line, if it still needs one.
         self.on_room: Callable[[Origin], object] = lambda _: None
 
@@ -211,24 +212,31 @@ class PendingFetches:
     def leave(self, fetch: PendingFetch) -> None:
         """Give a fetch's room to the next in line."""
         self._with_room.discard(fetch)
-        if self.line and not _scrapy.is_closing(self._crawler):
+        if not self._is_giving:  # otherwise, `_give_rooms` continues after this
             self._give_rooms()
 
     def _give_rooms(self) -> None:
         """Let those in line start, as long as there is room.
 
         An origin may need no fetch any more, so this may take many steps. After `_MAX_GIVEN`, it
-        continues in the next iteration.
+        continues in the next iteration. When the spider closes, those in line stay there, because
+        `Gate.count_waiting` counts them.
         """
         for _ in range(_MAX_GIVEN):
-            if not self.line or not self.has_room():
+            if not self.line or not self.has_room() or _scrapy.is_closing(self._crawler):
                 return
             origin, room = self.line.popitem(last=False)
-            if room is None:
-                self.on_room(origin)
-            else:
-                self._with_room.add(self.fetches[origin])
-                room.resolve(None)
+            # Without asyncio, a fetch continues in this call, and may call `leave`. So a long line
+            # of fetches that end at once would exceed Python's recursion limit.
+            self._is_giving = True
+            try:
+                if room is None:
+                    self.on_room(origin)
+                else:
+                    self._with_room.add(self.fetches[origin])
+                    room.resolve(None)
+            finally:
+                self._is_giving = False
         self._runtime.call_later(0, self._give_rooms)
 
     # Timeouts.

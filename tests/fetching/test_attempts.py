@@ -202,6 +202,52 @@ async def test_no_wake_up_is_lost() -> None:
     desk.close()
 
 
+@pytest.mark.reactor
+@under_the_reactor
+async def test_many_fetches_in_line_end_at_once() -> None:
+    """Each of 1,000 fetches gets room, even if it ends as soon as it has some."""
+    desk = Desk()
+    for number in range(MAX):
+        desk.begin(str(number))
+
+    async def get(fetch: PendingFetch) -> OriginPolicy:
+        desk.fetches.leave(fetch)
+        await Runtime().sleep(0)
+        answer = await desk.fetches.run_exchange(fetch, at_once())
+        return policy(str(answer))
+
+    async def at_once() -> str:
+        return "value"
+
+    fetches = [desk.begin(f"quick{number}", get) for number in range(1000)]
+    await turns()
+    assert len(desk.fetches.line) == 1000
+    desk.answers["0"].callback("value")
+    await turns(2500)
+    assert not [fetch for fetch in fetches if not fetch.has_ended]
+    desk.close()
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_line_of_a_spider_that_closes() -> None:
+    """Origins that are still in line when the spider closes stay there, where they are counted."""
+    desk = Desk()
+    for number in range(MAX):
+        desk.begin(str(number))
+    await turns()
+    for number in range(2000):
+        desk.wait_in_line(f"known{number}")
+    desk.answers["0"].callback("value")
+    await turns(3)
+    desk.slot.closing = object()
+    waiting = len(desk.fetches.line)
+    assert waiting
+    await turns(300)
+    assert len(desk.fetches.line) == waiting
+    desk.close()
+
+
 @pytest.mark.parametrize(("concurrent_requests", "expected"), [(0, 256), (1, 16), (4, 64)])
 def test_maximum(concurrent_requests: int, expected: int) -> None:
     """At most 256 fetches have room, or 16 for each of CONCURRENT_REQUESTS."""
