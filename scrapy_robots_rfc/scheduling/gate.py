@@ -157,7 +157,9 @@ class Gate:
         if origin is None or service is None:  # robots.txt doesn't apply
             return Permit()
         pending = service.pending
-        if origin in pending.fetches or origin in pending.line:
+        kept = queued_origin.kept
+        # If the next request of one part waits in line, `kept` may apply to the one of another.
+        if origin in pending.fetches or (origin in pending.line and kept is None):
             return None  # `fetch_ended` or `_on_room` will wake it
         # A fetch needs the site's turn, too, so this is checked before starting one.
         if self._throttle.sites and not self._throttle.due(origin):
@@ -166,7 +168,6 @@ class Gate:
         if policy is not None and policy.for_all_routes:  # no need to know the request's route
             return Permit(policy)
         has_room = pending.has_room()
-        kept = queued_origin.kept
         # Only peek if a fetch can start, or if one of these may apply to the request: `policy`,
         # which is a failure of requests without a route, or `kept`. `_on_room` finds any other.
         if has_room or policy is not None or kept is not None:
@@ -185,10 +186,16 @@ class Gate:
             if has_room:
                 service.fetch(origin, request)
                 return None
-        pending.line[origin] = None  # `_on_room` will be called
-        # A paced site goes first, because other workers take its turn if it doesn't use it soon.
-        pending.line.move_to_end(origin, last=origin not in self._throttle.sites)
+        self._get_in_line(origin, service)
         return None
+
+    def _get_in_line(self, origin: Origin, service: RobotsService) -> None:
+        """Put an origin in line for a fetch, unless it is there already."""
+        line = service.pending.line
+        if origin not in line:
+            line[origin] = None  # `_on_room` will be called
+            # A paced site goes first, because other workers take its turn if it isn't used soon.
+            line.move_to_end(origin, last=origin not in self._throttle.sites)
 
     def covers(self, permit: Permit, request: Request, origin: Origin) -> bool:
         """Return whether a permit's policy may decide about a request to an origin.

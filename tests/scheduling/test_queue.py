@@ -6,6 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, strategies as st
 from pytest_twisted import ensureDeferred
 from scrapy import Request, Spider
@@ -24,6 +25,7 @@ from tests.support.proxies import Proxy
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from scrapy_robots_rfc.fetching.pending import PendingFetch
     from tests.support.site import Site
 
 SITES = 150
@@ -160,6 +162,44 @@ def test_paced_site_is_first_in_line() -> None:
     [first] = files.fetches
     files.end(first)
     assert [origin.host for origin in files.fetches] == ["site3.example"]
+
+
+class Failing(Files):
+    """Stands for a service whose fetches of one site fail, each for its own route only."""
+
+    def _policy(self, fetch: PendingFetch, _: object = None) -> Any:
+        policy = super()._policy(fetch)
+        policy.for_all_routes = fetch.route is None
+        return policy
+
+    def fetch(self, origin: Origin, request: Request | None = None) -> PendingFetch:
+        return self.pending.begin(origin, self.routes.of(request), request)
+
+
+@pytest.mark.parametrize("slots", ["aab", "abb", "aaabbb"])
+def test_failed_routes_of_a_site_while_others_are_in_line(slots: str) -> None:
+    """Each failed fetch serves a request with its route, whichever slot comes first."""
+    files = Failing(lambda _: False, most=1)
+    crawler = get_crawler(Spider)
+    add_gate(crawler, files=files)
+    queue = OriginPriorityQueue(crawler, FifoMemoryQueue, "")
+    for number in range(3):
+        queue.push(page(number, number))
+    for proxy in slots:
+        meta = {"download_slot": proxy, "proxy": proxy}
+        queue.push(Request("http://failing.example/", meta=meta))
+    served = Counter[str]()
+    fetched = Counter[str]()
+    for number in range(3, 60):  # others are always in line
+        queue.push(page(number, number))
+        for _ in range(5):
+            if (request := queue.pop()) is not None and "proxy" in request.meta:
+                served[request.meta["proxy"]] += 1
+        [fetch] = files.fetches.values()
+        if fetch.route is not None:
+            fetched[fetch.route] += 1
+        files.end(fetch.origin)
+    assert served == fetched == Counter(slots)
 
 
 def test_file_that_expires_while_many_requests_wait() -> None:
