@@ -211,9 +211,12 @@ def allow_one_more(crawler: Crawler) -> Callable[[], None]:
     return undo
 
 
-def is_queued(crawler: Crawler, request: Request) -> bool:
-    """Return whether a request is in its downloader slot's queue."""
-    return _find(_queue_of(crawler, request), request) is not None
+def queued_requests(crawler: Crawler, requests: Iterable[Request]) -> set[Request]:
+    """Return all requests in the queues of the downloader slots that the given requests are in."""
+    slots = _slots(crawler)
+    names = {request.meta.get("download_slot", "") for request in requests}
+    busy = filter(None, map(slots.get, names))
+    return {queued[0] for slot in busy for queued in _get(crawler, slot, "Slot.queue") or ()}
 
 
 def remove_from_queue(crawler: Crawler, request: Request) -> bool:

@@ -66,6 +66,8 @@ class _Exchange:
     :param has_enough: True if we stopped the transfer because the rest isn't needed.
     :param is_unanswered: True from when the request reaches its downloader slot until a response
         comes from there. A failed download leaves it True.
+    :param is_over: True if the fetch no longer waits for it. A middleware that ignores cancellation
+        may still hold its request.
     """
 
     fetch: PendingFetch
@@ -73,6 +75,7 @@ class _Exchange:
     received: int = 0
     has_enough: bool = False
     is_unanswered: bool = False
+    is_over: bool = False
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self  # retries share the exchange, even if a middleware copies the meta deeply
@@ -201,6 +204,7 @@ class Downloader:
                 self._on_answer(current)
             raise
         finally:
+            exchange.is_over = True
             if take_back is not None:
                 take_back()
             if signals.has_receivers(self._crawler.signals, signals.robots_exchanged):

@@ -125,12 +125,17 @@ class PendingFetches:
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
         self._max_connections = max_connections(crawler)
+        self._has_small_pool = _scrapy.has_small_pool(crawler)
         #: The fetches in progress.
         self.fetches: dict[Origin, PendingFetch] = {}
         # The fetches that have room.
         self._with_room: set[PendingFetch] = set()
         # The fetches whose timeout is running.
         self._exchanging: set[PendingFetch] = set()
+        # The fetches whose timeout is stopped -> a function to call when it goes on.
+        self._paused: dict[PendingFetch, Callable[[], object]] = {}
+        # Those of them that wait in the queue of a downloader slot.
+        self._in_slot: set[PendingFetch] = set()
         #: The line for room. An origin's value is `None` if its fetch hasn't started, so `on_room`
         #: will be called. Otherwise, the fetch waits for room for its next exchange.
         self.line: OrderedDict[Origin, Waiter[None] | None] = OrderedDict()
@@ -266,41 +271,54 @@ class PendingFetches:
         finally:
             exchange.close()  # if it hasn't started
             self._exchanging.discard(fetch)  # the line hears of it when the fetch sleeps or ends
+            self._end_pause(fetch)
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
         _raise_if_ended(fetch)  # drop the result if `tick` or `cancel_all` has ended the fetch
         return result
 
     def _start_clock(self, fetch: PendingFetch) -> None:
         """Start the timeout of a fetch's exchange."""
+        fetch.is_late = False
         fetch.timed_from = self._runtime.clock()
         self._exchanging.add(fetch)
 
     def pause(self, fetch: PendingFetch) -> None:
-        """Stop a fetch's timeout and give its room away, because it waits for its site's turn."""
+        """Stop a fetch's timeout and give its room away, because its request can't be sent yet."""
+        self._end_pause(fetch)
         self._exchanging.discard(fetch)
+        # With a small pool, the request has taken the place of a page, but doesn't need it now.
+        self._paused[fetch] = (
+            _scrapy.allow_one_more(self._crawler) if self._has_small_pool else lambda: None
+        )
         self.leave(fetch)
 
     def resume(self, fetch: PendingFetch) -> None:
         """Undo `pause`, even if that exceeds the maximum, because a turn must not wait for room."""
-        if not fetch.has_ended:
+        if self._end_pause(fetch) and not fetch.has_ended:
             self._with_room.add(fetch)
             self._start_clock(fetch)
+
+    def _end_pause(self, fetch: PendingFetch) -> bool:
+        """Return whether a fetch was paused, and undo the rest of `pause`."""
+        self._in_slot.discard(fetch)
+        take_back = self._paused.pop(fetch, None)
+        if take_back is not None:
+            take_back()
+        return take_back is not None
 
     def tick(self) -> None:
         """Cancel exchanges that take too long, and end all fetches when the crawl ends.
 
-        Called every `TICK` seconds. Time spent in a downloader slot's queue counts neither for
-        `ROOM_TIME` nor for the timeout. Usually the download handler times out first.
+        Called every `TICK` seconds. Usually the download handler times out first.
         """
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
             return
+        self._pause_in_slots()
         now = self._runtime.clock()
         for fetch in list(self._exchanging):
-            if fetch.request is not None and _scrapy.is_queued(self._crawler, fetch.request):
-                fetch.timed_from = now
             seconds = now - fetch.timed_from
-            if seconds >= ROOM_TIME:  # also in later ticks, which has no effect
+            if seconds >= ROOM_TIME and fetch in self._with_room:
                 self.leave(fetch)
             if seconds < self._timeout + TICK:
                 continue
@@ -312,6 +330,21 @@ class PendingFetches:
                 # A middleware ignores the cancellation. So don't wait for the task any longer.
                 self._exchanging.discard(fetch)
                 self._end(fetch, self._on_error(fetch, TimeoutError()))
+
+    def _pause_in_slots(self) -> None:
+        """Pause fetches while their requests wait in the queue of a downloader slot.
+
+        Otherwise many redirects to one host with a delay would block fetches for all other sites.
+        """
+        requests = [fetch.request for fetch in self._exchanging | self._in_slot if fetch.request]
+        queued = _scrapy.queued_requests(self._crawler, requests)
+        for fetch in list(self._in_slot):
+            if fetch.request not in queued:
+                self.resume(fetch)
+        for fetch in list(self._exchanging):
+            if fetch.request in queued:
+                self.pause(fetch)
+                self._in_slot.add(fetch)
 
 
 def _raise_if_ended(fetch: PendingFetch) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import load_object
 
@@ -177,7 +177,13 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         self.enforcement.drop(request, unreachable_decision(origin), refusal, None)
 
     def _pace_robots_txt(self, request: Request) -> _Result:
-        """Let one of our robots.txt requests through when its site's turn comes."""
+        """Let one of our robots.txt requests through when its site's turn comes.
+
+        :raises IgnoreRequest: an earlier middleware has held it for longer than ROBOTS_TIMEOUT.
+        """
+        exchange = request.meta[MARK]
+        if exchange.is_over or exchange.fetch.has_ended:
+            raise IgnoreRequest("the fetch no longer waits for this robots.txt request")
         self.user_agents.save_header(request)
         origin = self.origin_of(request)
         if origin is None or self.throttle.take(request, origin):

@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, signals
 
+from scrapy_robots_rfc._runtime import CANCELLED, Runtime
+from scrapy_robots_rfc.fetching import pending
 from scrapy_robots_rfc.fetching.pending import TICK, max_connections, max_fetches
 from scrapy_robots_rfc.reporting import crawl_log
-from tests.support.crawling import Pages, crawl, listening, records, short
+from tests.support.crawling import Pages, close_when, crawl, listening, plugged, records, short
 from tests.support.running import in_every_runtime
+from tests.support.service_crawls import run
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, fetched, gaps, urls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
+    from typing import Self
 
     from scrapy.crawler import Crawler
 
+    from scrapy_robots_rfc import RobotsService
     from tests.support.site import Asked
 
 FEW = "User-agent: *\nDisallow: /\nAllow: /few/\n"
@@ -190,6 +195,66 @@ async def test_few_fetches_at_once() -> None:
     assert limits[0] in (16, 1)
     assert len(counts) == 17
     assert fetched(result) == 17
+
+
+@pytest.mark.parametrize("rules", ["User-agent: *\nCrawl-delay: 4\n", ""], ids=["turn", "slot"])
+@in_every_runtime
+async def test_redirects_to_a_host_that_has_to_wait(
+    site: Site, other: Site, monkeypatch: pytest.MonkeyPatch, rules: str
+) -> None:
+    """Robots.txt requests that wait for a turn, or in a downloader slot, delay no other site."""
+    monkeypatch.setattr(pending, "MAX_FETCHES", 4)
+    site.replies["/robots.txt"] = robots(rules)
+    moved = redirect(site.url("/robots.txt", host="127.0.0.1" if rules else "localhost"))
+
+    async def site_is_known(service: RobotsService) -> None:
+        await service.robots(site.url("/"))
+
+    with contextlib.ExitStack() as stack:
+        redirecting = [stack.enter_context(Site({"/robots.txt": moved})) for _ in range(8)]
+        pages = [each.url("/x") for each in redirecting]
+        settings = {
+            "CONCURRENT_REQUESTS": 5,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 100,
+            "DOWNLOAD_SLOTS": {"localhost": {"delay": 4}},
+        }
+        closes = close_when(lambda _: other.pages)
+        result = await run(
+            site_is_known, settings, requests=[*pages, other.url("/a")], prepare=closes
+        )
+        assert all(each.fetches for each in redirecting)
+    assert other.pages == ["/a"]
+    assert result.stats["elapsed_time_seconds"] < 4
+
+
+class Holding:
+    """A middleware that holds requests for robots.txt until a page was dropped.
+
+    It ignores that they are cancelled.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        if not request.url.endswith("/robots.txt"):
+            return
+        while "robotstxt/forbidden" not in self.crawler.stats.get_stats():
+            with contextlib.suppress(*CANCELLED):
+                await Runtime().sleep(TICK)
+
+
+@in_every_runtime
+async def test_robots_txt_request_that_a_middleware_holds(site: Site) -> None:
+    """A robots.txt request is not sent when its fetch no longer waits for it."""
+    settings = plugged(Holding, 50, ROBOTS_TIMEOUT=0.5)
+    result = await crawl([site.url("/a")], settings)
+    assert result.stat("forbidden") == 1
+    assert not site.asked
 
 
 def open_when_logged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
