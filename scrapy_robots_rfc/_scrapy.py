@@ -174,7 +174,10 @@ def requests_in_downloader(crawler: Crawler) -> list[Request]:
 
 
 def slot_delay(crawler: Crawler, slot: str) -> float:
-    """Return a slot's delay between requests in seconds, as set by settings or AutoThrottle."""
+    """Return a slot's delay between requests in seconds, as set by settings or AutoThrottle.
+
+    It is 0 if the slot doesn't exist.
+    """
     return _get(crawler, _slots(crawler).get(slot), "Slot.delay") or 0.0
 
 
@@ -253,7 +256,10 @@ def handler_of(crawler: Crawler, scheme: str) -> Private:
 
 
 def is_one_page_command(crawler: Crawler) -> bool:
-    """Return whether this is a single-page Scrapy command or a fetch in Scrapy's shell."""
+    """Return whether a command requests a few pages while its user waits, such as Scrapy's shell.
+
+    Such a crawl doesn't retry an unreachable file, because the user can run the command again.
+    """
     start = getattr(crawler.spidercls, "start", None)
     if getattr(start, "__module__", "") in _ONE_PAGE_COMMANDS:  # a command has replaced the method
         return True

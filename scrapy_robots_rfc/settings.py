@@ -113,7 +113,7 @@ def _number(
     """
 
     def read(value: Value) -> float:
-        number = float(value)  # 1.0 for True
+        number = float(value)
         is_too_low = number <= low if above else number < low
         if isinstance(value, bool) or is_too_low or number > high or not math.isfinite(number):
             raise ValueError(value)
@@ -399,6 +399,9 @@ TABLE = tuple(BY_FIELD.values())
 
 def read_settings(settings: BaseSettings) -> Settings:
     """Read and validate a crawl's settings.
+
+    With JOBDIR, files are stored there unless ROBOTS_CACHE is set. The default minimum age is never
+    above the maximum.
 
     :raises SettingError: if a value is not accepted, or one of our classes is in a wrong setting.
     """

@@ -113,7 +113,7 @@ class CacheClient:
     async def find_entry(self, origin: Origin, known: CacheEntry | None) -> Lookup:
         """Look for a fresh entry, and lock the file if there is none, so that it can be fetched.
 
-        :param known: the expired entry in memory, or `None` if there is none.
+        :param known: the entry in memory, which the fetch can't use, or `None` if there is none.
         """
         newest, is_fresh = await self._newest(origin, known)
         may_fetch = not is_fresh and await self.lock(origin)
@@ -135,7 +135,7 @@ class CacheClient:
         """
         loaded = await self.load(origin)
         if loaded is None or (known is not None and loaded.fetched < known.fetched):
-            return known, False  # the known entry has expired
+            return known, False
         if loaded.other_host and self._settings.same_host_only:
             return known, False  # another crawl followed a redirect that this one refuses
         now = self._runtime.clock()
@@ -145,13 +145,13 @@ class CacheClient:
     async def publish(self, origin: Origin, entry: CacheEntry, *, may_store: bool) -> None:
         """Store the entry after a fetch, and unlock the file so that other workers can use it.
 
-        :param may_store: False if the site answered with ``no-store``, or if ROBOTSTXT_PARSER
-            failed or ROBOTS_REDIRECTS refused a redirect. In the latter cases the stored copy is
-            kept, because other crawls may have other settings.
+        :param may_store: False if the entry must not be stored. After ``no-store``, the stored copy
+            is deleted. But it is kept after a failure that other crawls may not have, because of
+            their ROBOTSTXT_PARSER or ROBOTS_REDIRECTS.
         """
         if may_store:
             await self.save(origin, entry)
-        elif entry.validity.unreachable_since is None:  # `no-store`, not one of the latter cases
+        elif entry.validity.unreachable_since is None:  # not a failure, so it was `no-store`
             # The answer makes the previous copy in the store out of date. Delete it. Otherwise, it
             # would be used again if the file becomes unreachable later.
             await self._delete(origin)
@@ -197,7 +197,7 @@ class CacheClient:
         seconds = entry.stored_for(now, self._settings)
         dated = entry.shifted(self._runtime.date() - now)  # with Unix timestamps
 
-        def put() -> None:
+        def put() -> None:  # compresses on the thread, too
             self._store.put(str(origin), encode(dated), seconds)
 
         await self._call("put", put, default=None)
@@ -259,7 +259,10 @@ class CacheClient:
         return origin in self._locked
 
     async def unlock(self, origin: Origin) -> None:
-        """Unlock a file so that other workers can fetch it."""
+        """Unlock a file if this crawl has locked it, so that other workers can fetch it.
+
+        Also forget how long this crawl has waited for another one's lock.
+        """
         self._refused_since.pop(origin, None)
         if origin in self._locked:
             self._locked.discard(origin)

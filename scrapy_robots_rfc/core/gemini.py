@@ -31,7 +31,7 @@ class GeminiFile(RobotsTxt):
     """
 
     def __init__(self, body: bytes = b"", *, max_size: int = RobotsTxt.MAX_SIZE) -> None:
-        super().__init__(body, max_size=max_size)
+        super().__init__(body, max_size=max_size)  # rules aren't parsed before the first decision
         data = _SPECIAL.sub(
             lambda line: line[0].replace(b"*", b"%2A").replace(b"$", b"%24"),
             _ALLOW_LINE.sub(b"#", self.content.data),

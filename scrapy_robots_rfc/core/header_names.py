@@ -93,7 +93,7 @@ def names_in_header(header: str) -> list[str]:
 
 
 def _is_beside_compatible(comment: str) -> bool:
-    """Return whether a comment names a crawler next to `compatible`."""
+    """Return whether a comment contains `compatible`, next to which crawlers give their names."""
     parts = [part.strip().lower() for part in comment.split(";")]
     # Internet Explorer also sends `compatible`, and then the names of its toolbars. But a crawler
     # that sends the same also gives its URL.
@@ -167,5 +167,5 @@ def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
 
 
 def _is_sent_by_browsers(name: str) -> bool:
-    """Return whether browsers send a word, ignoring a version at its end."""
+    """Return whether browsers send a word, ignoring digits at its end. Not with a `/` in it."""
     return name.lower().rstrip("0123456789._-") in _BROWSER_WORDS  # `Win64`, `X11`

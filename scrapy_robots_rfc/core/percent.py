@@ -131,7 +131,7 @@ class PartByPlace(NamedTuple):
 
     For example, `%3D` equals `=` in the path, but not in the query.
 
-    :param in_path: the normal form if the match starts in the path.
+    :param in_path: the normal form if the match starts in the path, or at the `?` that ends it.
     :param in_query: the normal form if the match starts in the query.
     """
 

@@ -110,7 +110,7 @@ _ITEM = rf"""(?:
   | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
   | -?(?:\d{{1,12}}\.\d{{1,3}}|\d{{1,15}})(?![\d.])     # a number
   | \?[01] | @-?\d{{1,15}}(?![\d.])                    # a boolean, a date
-  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes, not only `=`
+  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes, not just `=`
   | %"(?:[\x20\x21\x23\x24\x26-\x7e]|{_ESCAPED})*"     # a display string
 )"""
 # The parameters of a value: `;x=1`.

@@ -3,9 +3,9 @@
 Most rules are plain prefixes, such as `/shop/`. They are sorted, so a binary search for the target
 ends at the longest matching prefix, or at a longer rule that starts with it.
 
-All other rules are "special": they contain a wildcard, an escape or a character that isn't used in
-plain prefixes, or they don't start with `/`. Everything special splits a pattern into "runs" of
-text that every matching target contains. For example, `/a*b/c$` has the runs `/a` and `b/c`. One of
+All other rules are "special": they contain something that isn't plain text, such as a wildcard or
+an escape, or they don't start with `/`. Whatever isn't plain splits a pattern into "runs" of text
+that every matching target contains. For example, `/a*b/c$` has the runs `/a` and `b/c`. One of
 the runs, or a part of it, is the rule's "literal". A special rule is only tried if the target
 contains its literal. If several rules share a literal, each is also checked for its "needle", the
 end of its last run.
@@ -68,7 +68,7 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
     :returns: pairs of a line number and a piece. The piece starts with a newline, and the line
         number is for the line before it.
     """
-    start, end, line = section  # the line before the section
+    start, end, line_before = section
     while start < end:
         stop = end
         if end - start > _PIECE:
@@ -80,8 +80,8 @@ def text_pieces(file: bytes, section: Section) -> Iterator[tuple[int, str]]:
             if stop < 0:  # the long line is the last one
                 stop = end
         text = file[start:stop].decode("latin-1")
-        yield line, _TOO_LONG.sub(r"\1", text) if len(text) > MAX_LINE else text
-        line += file.count(b"\n", start, stop)
+        yield line_before, _TOO_LONG.sub(r"\1", text) if len(text) > MAX_LINE else text
+        line_before += file.count(b"\n", start, stop)
         start = stop
 
 
@@ -96,13 +96,13 @@ def split_at_rules(text: str) -> list[str]:
     # Misspelled rules are left in the text between the other rules, which is every fourth part. If
     # there are any, correct them and split the text again.
     if _UNUSUAL_RULE.search("".join(parts[::4])):
-        parts = _split_at_rules(_UNUSUAL_RULE.sub(lambda line: _corrected(line[0]), text))
+        parts = _split_at_rules(_UNUSUAL_RULE.sub(lambda match: _corrected(match[0]), text))
     return parts
 
 
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that is slow to read
 def _corrected(line: str) -> str:
-    """Correct the spelling of a rule, or return an empty line if it is not a rule."""
+    """Correct the spelling of a rule, or return an empty line, so that no line number changes."""
     kind, _, pattern = read_line(line[1:])
     return f"\n{kind.value}:{pattern}" if kind in RULES else "\n"
 
@@ -197,11 +197,13 @@ class RuleIndex:
     def _build(self) -> list[str]:
         """Index all rules, and return the prefixes."""
         self.signed_lines, special = self._read_rules()
-        by_literal = _group_by_literal(special)
+        if len(special) > _MAX_SEARCHES:
+            by_literal = _group_by_rare_text(special)
+            self._sizes = set(map(len, by_literal))
+        else:
+            by_literal = _group_by_longest_run(special) if special else {}
         # A needle that is not a literal has no rules.
         self._by_literal = {key: patterns or () for key, patterns in by_literal.items()}
-        if len(special) > _MAX_SEARCHES:
-            self._sizes = set(map(len, by_literal))
         prefixes = ["", *sorted(self.signed_lines.keys() - special.keys())]
         self._parents = _parents_of(prefixes)
         self._prefixes = prefixes  # last, so that `find` builds the index again after an error
@@ -290,30 +292,31 @@ def _parents_of(prefixes: list[str]) -> list[int]:
     return parents
 
 
-def _group_by_literal(patterns: Collection[str]) -> dict[str, str]:
-    """Group the patterns of special rules by literal, with one pattern per line.
+def _group_by_longest_run(patterns: Collection[str]) -> dict[str, str]:
+    """Group the patterns of special rules by their longest run, with one pattern per line."""
+    groups: dict[str, list[str]] = {}
+    for pattern, text in zip(patterns, _without_special(patterns), strict=True):
+        groups.setdefault(max(text.split("*"), key=len), []).append(pattern)
+    return {literal: "\n".join(group) for literal, group in groups.items()}
 
-    A literal should be rare, so that few rules are tried for a target. If there are few patterns,
-    it is the pattern's longest run.
 
-    If there are many, it is the pattern's needle if no other rule has that needle, or else the
-    start or end of the pattern's rarest run. The result then also contains every needle as a key,
-    because `_literals_in` only finds substrings of the target that are keys.
+def _group_by_rare_text(patterns: Collection[str]) -> dict[str, str]:
+    """Group the patterns of many special rules by a rare part of each, with one pattern per line.
+
+    So few rules are tried for a target. The part is the pattern's needle if no other rule has that
+    needle, or else the start or end of the pattern's rarest run. The result also contains every
+    needle as a key, because `_literals_in` only finds substrings of the target that are keys.
     """
-    if not patterns:
-        return {}
     texts = _without_special(patterns)
-    has_many = len(patterns) > _MAX_SEARCHES
     needles = list(map(_needle, texts))
-    by_literal = dict.fromkeys(needles, "") if has_many else {}
+    by_literal = dict.fromkeys(needles, "")
     needle_counts, run_counts = Counter(needles), Counter("*".join(texts).split("*"))
     groups: dict[str, list[str]] = {}
     for pattern, text, needle in zip(patterns, texts, needles, strict=True):
-        if has_many and needle_counts[needle] == 1:  # no other rule has this needle
+        if needle_counts[needle] == 1:
             by_literal[needle] = pattern  # faster than a list, and there may be 40,000
-            continue
-        literal = _rarest(text, run_counts, groups) if has_many else max(text.split("*"), key=len)
-        groups.setdefault(literal, []).append(pattern)
+        else:
+            groups.setdefault(_rarest(text, run_counts, groups), []).append(pattern)
     for literal, group in groups.items():
         single = by_literal.get(literal)  # a rule whose needle is the literal of others
         by_literal[literal] = "\n".join([single, *group] if single else group)
@@ -327,7 +330,7 @@ def _rarest(text: str, run_counts: Mapping[str, int], groups: Mapping[str, Seque
     :param run_counts: run -> the number of times that it occurs in all patterns.
     :param groups: literal -> the patterns that have it so far.
     """
-    rarest_run = min(text.split("*"), key=run_counts.__getitem__)
+    rarest_run = min(filter(None, text.split("*")), key=run_counts.__getitem__, default="")
     start, end = rarest_run[:_MAX_SIZE], rarest_run[-_MAX_SIZE:]
     return end if len(groups.get(end, ())) < len(groups.get(start, ())) else start
 
@@ -350,7 +353,8 @@ class Ruleset:
     """The rules and cached decisions for a product token.
 
     :param index: the rules of its group.
-    :param token: the token in the crawler's own spelling, or `None` if no group applies.
+    :param token: the token in the crawler's own spelling, or `None` if no group applies. Then
+        `RobotsTxt.decide` doesn't need the rules.
     :param decisions: cached decisions, keyed by the deciding pattern.
     """
 

@@ -66,8 +66,6 @@ class _Exchange:
     :param has_enough: True if we stopped the transfer because the rest isn't needed.
     :param is_unanswered: True from when the request reaches its downloader slot until a response
         comes from there. A failed download leaves it True.
-    :param is_over: True if the fetch no longer waits for it. A middleware that ignores cancellation
-        may still hold its request.
     """
 
     fetch: PendingFetch
@@ -75,7 +73,6 @@ class _Exchange:
     received: int = 0
     has_enough: bool = False
     is_unanswered: bool = False
-    is_over: bool = False
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self  # retries share the exchange, even if a middleware copies the meta deeply
@@ -155,7 +152,7 @@ class Downloader:
         page_meta = page.meta
         if "bindaddress" in page_meta:
             meta["bindaddress"] = page_meta["bindaddress"]
-        if "ftp_user" in page_meta and _same_host(page, url):
+        if "ftp_user" in page_meta and _may_have_account(page, url):
             meta.update((key, page_meta[key]) for key in _FTP_ACCOUNT if key in page_meta)
         if "proxy" not in page_meta:
             return
@@ -204,7 +201,6 @@ class Downloader:
                 self._on_answer(current)
             raise
         finally:
-            exchange.is_over = True
             if take_back is not None:
                 take_back()
             if signals.has_receivers(self._crawler.signals, signals.robots_exchanged):
@@ -299,8 +295,8 @@ class Downloader:
         if not exchange.received and not exchange.codings and data.startswith(GZIP_MAGIC):
             exchange.codings = (b"gzip",)  # the server omitted the header
         exchange.received += len(data)
-        # The decoded length of a coded body isn't known yet, so its limit is larger. With one byte
-        # more, the decoder can tell that the body was too long.
+        # The limit is for decoded bytes. A coding may make the body longer, so the limit of a coded
+        # one is larger. With one byte more, the decoder can tell that the body was too long.
         enough = self._limit * MAX_EXPANSION + 1 if exchange.codings else self._limit
         exchange.has_enough = exchange.received >= enough
         return exchange.has_enough
@@ -320,8 +316,8 @@ class Downloader:
         self._on_answer(request)
 
 
-def _same_host(page: Request, url: str) -> bool:
-    """Return whether a URL has the same scheme and host as a page."""
+def _may_have_account(page: Request, url: str) -> bool:
+    """Return whether a URL has the same scheme and host as a page. The port may differ."""
     parts = urlsplit(url)
     page_parts = urlparse_cached(page)
     return (parts.scheme, parts.hostname) == (page_parts.scheme, page_parts.hostname)

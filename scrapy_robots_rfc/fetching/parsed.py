@@ -199,14 +199,14 @@ class OriginPolicy:
         return None if pace is None else pace.bound(Runtime().utc())
 
     def decide(self, url: str, agent: Agent | str | list[str] | None = None) -> Decision:
-        """Return whether a URL of this origin may be fetched, and why.
+        """Return whether a URL of this origin may be fetched according to its file, and why.
 
-        This doesn't update any stats or send any signals.
+        A crawl may also drop it because of ROBOTS_CRAWL_DELAY_OVER. This doesn't update any stats
+        or send any signals.
 
         :param agent: product tokens or a User-Agent header; by default, the crawl's own.
         """
-        decision, _ = self.verdict(url, self._agent_of(agent))
-        return decision._replace(origin=str(self.origin))
+        return self._decide(url, self._agent_of(agent))._replace(origin=str(self.origin))
 
     def verdict(
         self, url: str, agent: Agent, settings: Settings | None = None

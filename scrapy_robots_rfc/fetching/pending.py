@@ -8,6 +8,7 @@ that is waiting for a fetch continues when it ends, for whatever reason. The ste
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from scrapy import Request
@@ -29,10 +30,11 @@ T = TypeVar("T")
 
 #: Maximum number of fetches that have room. It is lower if CONCURRENT_REQUESTS is small.
 MAX_FETCHES = 256
-# Maximum number of fetches that have room as a multiple of CONCURRENT_REQUESTS.
-_FETCHES_PER_REQUEST = 16
+# The same as a multiple of CONCURRENT_REQUESTS. A fetch mostly waits for its site, so it needs much
+# less of the machine than a page.
+_ROOMS_PER_PAGE = 16
 # Maximum number of places in the line to look at in one iteration of the event loop.
-_MAX_GIVEN = 20
+_MAX_LOOKS = 20
 
 #: Seconds after which an exchange loses its room. It continues, but another fetch may start, so
 #: sites that hang don't keep the others waiting for long.
@@ -44,7 +46,7 @@ TICK = 0.25
 
 @dataclass(slots=True, eq=False, repr=False)
 class PendingFetch:
-    """A fetch in progress.
+    """A fetch, which is in progress until it `has_ended`.
 
     :param page: the request that it was started for, or `None`.
     :param route: the route of that request (see `routes.py`), which may contain credentials.
@@ -56,7 +58,8 @@ class PendingFetch:
         none.
     :param failing_since: when the file was first found to be unreachable, if this fetch has failed
         before.
-    :param request: the robots.txt request that is in the downloader.
+    :param request: the robots.txt request that is in the downloader, which `Downloader` sets.
+    :param waits_for_turn: True while that request waits for its site's turn.
     :param timed_from: when the timeout for the current exchange started.
     :param is_late: True if `tick` has cancelled the current exchange.
     """
@@ -72,6 +75,7 @@ class PendingFetch:
     validity_before: Validity | None = None
     failing_since: float | None = None
     request: Request | None = None
+    waits_for_turn: bool = False
     timed_from: float = 0.0
     is_late: bool = False
     task: Cancellable | None = None
@@ -125,21 +129,16 @@ class PendingFetches:
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
         self._max_connections = max_connections(crawler)
-        self._has_small_pool = _scrapy.has_small_pool(crawler)
         #: The fetches in progress.
         self.fetches: dict[Origin, PendingFetch] = {}
         # The fetches that have room.
         self._with_room: set[PendingFetch] = set()
-        # The fetches whose timeout is running.
+        # The fetches with an exchange in progress, and those of them that may have a connection.
         self._exchanging: set[PendingFetch] = set()
-        # The fetches whose timeout is stopped -> a function to call when it goes on.
-        self._paused: dict[PendingFetch, Callable[[], object]] = {}
-        # Those of them that wait in the queue of a downloader slot.
-        self._in_slot: set[PendingFetch] = set()
+        self._connected: set[PendingFetch] = set()
         #: The line for room. An origin's value is `None` if its fetch hasn't started, so `on_room`
         #: will be called. Otherwise, the fetch waits for room for its next exchange.
         self.line: OrderedDict[Origin, Waiter[None] | None] = OrderedDict()
-        self._is_giving = False  # True while `_give_rooms` lets one of them start
         #: Starts a fetch for an origin that was in line, if it still needs one.
         self.on_room: Callable[[Origin], object] = lambda _: None
 
@@ -148,7 +147,8 @@ class PendingFetches:
     def begin(self, origin: Origin, route: Route, page: Request | None = None) -> PendingFetch:
         """Start a fetch, even if that exceeds the maximum.
 
-        The scheduler checks `has_room` first. Requests in the middleware, and spiders, don't wait.
+        The scheduler checks `has_room` first. Requests in the middleware, and spiders, don't wait
+        for room.
         """
         fetch = PendingFetch(origin, route, page, self._runtime.clock())
         self.fetches[origin] = fetch
@@ -160,7 +160,8 @@ class PendingFetches:
     async def _run(self, fetch: PendingFetch) -> None:
         """Run a fetch, and end it with the resulting policy, even if the task is cancelled."""
         policy = None
-        # Stays if something else cancels the task, because a CancelledError isn't an Exception.
+        # Stays if something else cancels the task, because asyncio's CancelledError isn't an
+        # Exception.
         error: Exception | None = RuntimeError("cancelled")
         try:
             policy = await self._get(fetch)
@@ -186,7 +187,7 @@ class PendingFetches:
 
     def cancel_all(self) -> None:
         """End all fetches without a policy, because the crawl is ending."""
-        self._max = 0  # so that no other fetch starts
+        self._max = 0  # so that nothing in the line starts
         for fetch in list(self.fetches.values()):
             if not fetch.has_ended:  # ending another fetch may have ended this one
                 self._end(fetch, None)
@@ -199,11 +200,19 @@ class PendingFetches:
         """Return whether a fetch may start."""
         if len(self._with_room) >= self._max:
             return False
-        return len(self._with_room | self._exchanging) < self._max_connections
+        # Exchanges that have lost their room still have a connection.
+        return len(self._with_room | self._connected) < self._max_connections
+
+    def get_in_line(self, origin: Origin, *, first: bool) -> None:
+        """Put an origin in line for its fetch.
+
+        :param first: True to put a paced site first. Other workers take its turn if it waits long.
+        """
+        self.line[origin] = None
+        self.line.move_to_end(origin, last=not first)
 
     async def _enter(self, fetch: PendingFetch) -> None:
         """Wait until there is room for a fetch's next exchange, unless the fetch still has room."""
-        _raise_if_ended(fetch)
         if fetch in self._with_room:
             return
         if self.has_room():
@@ -212,36 +221,29 @@ class PendingFetches:
         room: Waiter[None] = Waiter()
         self.line[fetch.origin] = room
         await room  # `_give_rooms` resolves it
-        _raise_if_ended(fetch)
 
     def leave(self, fetch: PendingFetch) -> None:
         """Give a fetch's room to the next in line."""
         self._with_room.discard(fetch)
-        if not self._is_giving:  # otherwise, `_give_rooms` continues after this
-            self._give_rooms()
+        self._give_rooms()
 
     def _give_rooms(self) -> None:
         """Let those in line start, as long as there is room.
 
-        An origin may need no fetch any more, so this may take many steps. After `_MAX_GIVEN`, it
+        An origin may need no fetch any more, so this may take many steps. After `_MAX_LOOKS`, it
         continues in the next iteration. When the spider closes, those in line stay there, because
         `Gate.count_waiting` counts them.
         """
-        for _ in range(_MAX_GIVEN):
+        for _ in range(_MAX_LOOKS):
             if not self.line or not self.has_room() or _scrapy.is_closing(self._crawler):
                 return
             origin, room = self.line.popitem(last=False)
-            # Without asyncio, a fetch continues in this call, and may call `leave`. So a long line
-            # of fetches that end at once would exceed Python's recursion limit.
-            self._is_giving = True
-            try:
-                if room is None:
-                    self.on_room(origin)
-                else:
-                    self._with_room.add(self.fetches[origin])
-                    room.resolve(None)
-            finally:
-                self._is_giving = False
+            if room is None:
+                self.on_room(origin)
+            else:
+                self._with_room.add(self.fetches[origin])
+                # Not in this call, because the fetch may call `leave`, and so this method again.
+                self._runtime.call_later(0, partial(room.resolve, None))
         self._runtime.call_later(0, self._give_rooms)
 
     # Timeouts.
@@ -257,7 +259,9 @@ class PendingFetches:
         result: T | Exception
         try:
             await self._enter(fetch)
-            self._start_clock(fetch)
+            fetch.timed_from = self._runtime.clock()
+            self._exchanging.add(fetch)
+            self._connected.add(fetch)
             result = await exchange
         except CANCELLED:
             if not fetch.is_late:  # the crawl is ending
@@ -266,97 +270,59 @@ class PendingFetches:
             result = TimeoutError()
         except Exception as error:  # noqa: BLE001 - errors are returned
             if isinstance(error, RobotsUndecided):  # the spider closed while it waited for a turn
-                self.cancel_all()
+                self.cancel_all()  # as in `tick`, so that this one isn't taken for a failure
             result = error
         finally:
             exchange.close()  # if it hasn't started
-            self._exchanging.discard(fetch)  # the line hears of it when the fetch sleeps or ends
-            self._end_pause(fetch)
+            self._exchanging.discard(fetch)
+            self._connected.discard(fetch)  # `leave` follows when the fetch sleeps or ends
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
-        _raise_if_ended(fetch)  # drop the result if `tick` or `cancel_all` has ended the fetch
+        if (
+            fetch.has_ended
+        ):  # by `tick` or `cancel_all`, while a middleware ignored the cancellation
+            raise RuntimeError("the fetch has ended")  # `_run` ignores it
         return result
-
-    def _start_clock(self, fetch: PendingFetch) -> None:
-        """Start the timeout of a fetch's exchange."""
-        fetch.is_late = False
-        fetch.timed_from = self._runtime.clock()
-        self._exchanging.add(fetch)
-
-    def pause(self, fetch: PendingFetch) -> None:
-        """Stop a fetch's timeout and give its room away, because its request can't be sent yet."""
-        self._end_pause(fetch)
-        self._exchanging.discard(fetch)
-        # With a small pool, the request has taken the place of a page, but doesn't need it now.
-        self._paused[fetch] = (
-            _scrapy.allow_one_more(self._crawler) if self._has_small_pool else lambda: None
-        )
-        self.leave(fetch)
-
-    def resume(self, fetch: PendingFetch) -> None:
-        """Undo `pause`, even if that exceeds the maximum, because a turn must not wait for room."""
-        if self._end_pause(fetch) and not fetch.has_ended:
-            self._with_room.add(fetch)
-            self._start_clock(fetch)
-
-    def _end_pause(self, fetch: PendingFetch) -> bool:
-        """Return whether a fetch was paused, and undo the rest of `pause`."""
-        self._in_slot.discard(fetch)
-        take_back = self._paused.pop(fetch, None)
-        if take_back is not None:
-            take_back()
-        return take_back is not None
 
     def tick(self) -> None:
         """Cancel exchanges that take too long, and end all fetches when the crawl ends.
 
-        Called every `TICK` seconds. Usually the download handler times out first.
+        Called every `TICK` seconds. While a request waits for its site's turn, or in a downloader
+        slot's queue, its timeout doesn't run, and its fetch needs no room. Usually the download
+        handler times out first.
         """
         if _scrapy.is_closing(self._crawler):
             self.cancel_all()
             return
-        self._pause_in_slots()
         now = self._runtime.clock()
+        requests = [fetch.request for fetch in self._exchanging if fetch.request is not None]
+        queued = _scrapy.queued_requests(self._crawler, requests)
         for fetch in list(self._exchanging):
-            seconds = now - fetch.timed_from
-            if seconds >= ROOM_TIME and fetch in self._with_room:
+            if fetch.waits_for_turn or fetch.request in queued:
+                fetch.timed_from = now
+                self._connected.discard(fetch)
                 self.leave(fetch)
-            if seconds < self._timeout + TICK:
                 continue
-            if not fetch.is_late:
+            self._connected.add(fetch)
+            seconds = now - fetch.timed_from
+            if seconds >= ROOM_TIME:  # also in later ticks, which is harmless
+                self.leave(fetch)
+            if seconds < self._timeout + TICK:  # later than the handler's own timeout
+                continue
+            if fetch.is_late:
+                # A middleware ignores the cancellation. So don't wait for the task any longer.
+                self._exchanging.discard(fetch)
+                self._connected.discard(fetch)
+                self._end(fetch, self._on_error(fetch, TimeoutError()))
+            else:
                 fetch.is_late = True
                 if fetch.task is not None:
                     fetch.task.cancel()
-            else:
-                # A middleware ignores the cancellation. So don't wait for the task any longer.
-                self._exchanging.discard(fetch)
-                self._end(fetch, self._on_error(fetch, TimeoutError()))
-
-    def _pause_in_slots(self) -> None:
-        """Pause fetches while their requests wait in the queue of a downloader slot.
-
-        Otherwise many redirects to one host with a delay would block fetches for all other sites.
-        """
-        requests = [fetch.request for fetch in self._exchanging | self._in_slot if fetch.request]
-        queued = _scrapy.queued_requests(self._crawler, requests)
-        for fetch in list(self._in_slot):
-            if fetch.request not in queued:
-                self.resume(fetch)
-        for fetch in list(self._exchanging):
-            if fetch.request in queued:
-                self.pause(fetch)
-                self._in_slot.add(fetch)
-
-
-def _raise_if_ended(fetch: PendingFetch) -> None:
-    """Stop a task if its fetch was ended while a middleware ignored the cancellation."""
-    if fetch.has_ended:
-        raise RuntimeError("the fetch has ended")
 
 
 def max_fetches(crawler: Crawler) -> int:
     """Return the maximum number of fetches that have room in a crawl."""
     concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")  # 0 means no limit
-    return min(MAX_FETCHES, _FETCHES_PER_REQUEST * concurrent_requests or MAX_FETCHES)
+    return min(MAX_FETCHES, _ROOMS_PER_PAGE * concurrent_requests or MAX_FETCHES)
 
 
 def max_connections(crawler: Crawler) -> int:

@@ -39,7 +39,6 @@ from scrapy_robots_rfc.fetching.reader import FileReader
 from scrapy_robots_rfc.fetching.routes import Routes, sparing_site
 from scrapy_robots_rfc.optional import OFFLINE, OVERRIDES
 from scrapy_robots_rfc.policy.access import (
-    OTHER_HOST,
     Access,
     FetchStep,
     Freshness,
@@ -57,8 +56,8 @@ from scrapy_robots_rfc.policy.access import (
 from scrapy_robots_rfc.policy.origins import Origin, sitemap_urls
 from scrapy_robots_rfc.settings import Settings
 
-# The first and the longest pause between checks for a file that another worker is fetching.
-_LEASE_PAUSES = 0.1, 1.0
+# The first and the longest pause between checks for a file that another worker has locked.
+_LOCK_PAUSES = 0.1, 1.0
 # The same before retrying after the machine ran out of file descriptors, ports or memory.
 _SHORTAGE_PAUSES = 0.5, 15.0
 
@@ -73,7 +72,7 @@ class Crawl(Protocol):
         """Handle a robots.txt request that was answered, or was cancelled after it was sent."""
 
     def policy_changed(self, policy: OriginPolicy) -> None:
-        """Handle an origin's new policy, which also paces later robots.txt requests."""
+        """Handle a policy that was found or fetched. It also paces later robots.txt requests."""
 
 
 class RobotsService:
@@ -186,7 +185,7 @@ class RobotsService:
         policy = self.known.get(origin, route)
         # Also fetch nothing if the crawl is closing.
         if policy is not None or _scrapy.is_closing(self._crawler):
-            return PendingFetch(origin, has_ended=True, policy=policy)
+            return PendingFetch(origin, route, has_ended=True, policy=policy)
         fetch = self.pending.fetches.get(origin)
         if fetch is not None:
             self._count(stats.WAITS)
@@ -223,9 +222,9 @@ class RobotsService:
     async def _get(self, fetch: PendingFetch) -> OriginPolicy:
         """Return an origin's policy from the store, or fetch the file with retries.
 
-        While the machine has run out of a resource, it keeps trying until the crawl ends.
+        If the machine has run out of a resource, the fetch keeps trying until the crawl ends.
         """
-        lease_pauses = doubling(*_LEASE_PAUSES)
+        lock_pauses = doubling(*_LOCK_PAUSES)
         shortage_pauses = doubling(*_SHORTAGE_PAUSES)
         has_waited = False
         while True:
@@ -236,7 +235,7 @@ class RobotsService:
                 if not has_waited:
                     has_waited = True
                     self._count(stats.CACHE_LEASE_WAITS)
-                await self._sleep(fetch, next(lease_pauses))
+                await self._sleep(fetch, next(lock_pauses))
                 continue
             fetched = await self._request(fetch)
             access = fetched.access
@@ -248,7 +247,8 @@ class RobotsService:
                 await self._sleep(fetch, pause)
                 continue
             if self.store is not None and isinstance(access, Local | Unreachable):
-                # Another worker may have stored it if this one has lost its lock.
+                # Another worker may have stored it if this one has lost its lock. If not, report
+                # the failure, even if another one has the lock now.
                 policy, _ = await self._look_up_in_store(fetch, self.store)
                 if policy is not None:
                     return policy
@@ -310,7 +310,7 @@ class RobotsService:
         settings = self._settings
         unreachable_statuses = settings.unreachable_statuses
         if entry is not None and entry.body is not None:
-            # An unexpected 304 counts as a failure, so our copy stays in use.
+            # A 304 that we didn't ask for counts as a failure, so our copy stays in use.
             unreachable_statuses = unreachable_statuses | {304}
         cookies = FetchCookies()
         step = FetchStep(
@@ -334,7 +334,7 @@ class RobotsService:
                 return Fetched(sparing_site(failure, request))
             response, body = answer
             cookies.keep(response)
-            access = step.after_response(
+            following = step.after_response(
                 response.status,
                 response.headers.get(b"Location"),
                 body,
@@ -342,9 +342,10 @@ class RobotsService:
                 # A 304 only confirms our copy if we sent its validators.
                 cached=entry.body if entry is not None and validators is not None else None,
             )
-            if not isinstance(access, FetchStep):
+            if not isinstance(following, FetchStep):
+                access: Access = following
                 break
-            step = access
+            step = following
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
@@ -357,10 +358,10 @@ class RobotsService:
         """Return the result of an attempt whose response says that the file is unreachable."""
         seconds = retry_after(response.headers.get(b"Retry-After"), self._runtime.date())
         access = access._replace(retry_after=seconds)
-        if access.spares_site:  # only a 407 comes from the proxy rather than the site
+        if access.spares_site:  # a 407, whose cause has to name the proxy
             return Fetched(sparing_site(access, request))
         # Other crawls may follow a redirect that this one refuses.
-        return Fetched(access, Freshness(may_store=not access.cause.startswith(OTHER_HOST)))
+        return Fetched(access, Freshness(may_store=not access.refused))
 
     def _fetched(
         self, response: Response, access: Access, url: str, sent: Validators | None
@@ -369,17 +370,17 @@ class RobotsService:
 
         :param sent: the validators that were sent.
         """
-        lines = response.headers.getlist
-        fresh = freshness(lines, self._runtime.date())
+        values_of = response.headers.getlist
+        fresh = freshness(values_of, self._runtime.date())
         if not isinstance(access, Successful):
             return Fetched(access, fresh)
         is_confirmed = access.status == 304
         if len(access.body) > self._settings.max_size:
             self._count(stats.TRUNCATED)
             # Without validators, a crawl with a larger limit gets the whole file instead of a 304.
-            return Fetched(access, fresh, None, is_confirmed)
-        tag = etag(lines)
-        modified = last_modified(lines)
+            return Fetched(access, fresh, is_confirmed=is_confirmed)
+        tag = etag(values_of)
+        modified = last_modified(values_of)
         if is_confirmed and sent is not None:  # keep headers missing in the 304 (RFC 9111, 3.2)
             tag = tag or sent.etag
             modified = modified or sent.last_modified
@@ -410,11 +411,11 @@ class RobotsService:
             return policy, access, delays
         if access.spares_site:
             self._remember_failure(fetch, policy)
-            return policy, access, delays
-        self.known.add(fetch.origin, fetch.route, policy, entry)
-        if self.store is not None:
-            may_store = fetched.freshness.may_store
-            self._runtime.spawn(self.store.publish(fetch.origin, entry, may_store=may_store))
+        else:
+            self.known.add(fetch.origin, fetch.route, policy, entry)
+            if self.store is not None:
+                may_store = fetched.freshness.may_store
+                self._runtime.spawn(self.store.publish(fetch.origin, entry, may_store=may_store))
         return policy, access, delays
 
     def _entry_after(self, fetch: PendingFetch, fetched: Fetched) -> CacheEntry:
@@ -438,7 +439,8 @@ class RobotsService:
         self, fetch: PendingFetch, policy: OriginPolicy, access: Access
     ) -> tuple[float, ...]:
         """Return the seconds to wait before each retry."""
-        # Pages don't wait for retries if a stale copy is used, or after a very long outage.
+        # Pages don't wait for retries if a stale copy is used, or if everything is allowed after a
+        # very long outage.
         if not isinstance(access, Unreachable) or policy.outcome is not Outcome.UNREACHABLE:
             return ()
         # If the page names a proxy or account, a retry uses the same one, which has just failed.
@@ -511,7 +513,7 @@ class RobotsService:
         self._crawl.policy_changed(policy)
         if not self._has_handlers():  # most crawls don't have any, so avoid the task
             return
-        self.pending.leave(fetch)
+        self.pending.leave(fetch)  # because this may last long, and sends nothing
         sent: Waiter[None] = Waiter()
         self._runtime.spawn(self._send_signals(fetch, policy, access, sent))
         timer = self._runtime.call_later(self._settings.timeout, partial(sent.resolve, None))
@@ -533,9 +535,9 @@ class RobotsService:
         send = self._crawler.signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
         is_successful = isinstance(access, Successful)
+        is_new_file = policy.file is not None and (access is None or is_successful)
         try:
-            is_older_copy = access is not None and not is_successful
-            if parsed is not None and policy.file is not None and not is_older_copy:
+            if parsed is not None and policy.file is not None and is_new_file:
                 await send(parsed, robotparser=policy.file.parser, request=fetch.page)
             if access is None:  # nothing was fetched
                 return

@@ -156,7 +156,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         if origin is None or is_robots_txt:
             self._count(stats.ALLOWED)
             return None
-        policy = self.gate.policy_for(request, origin)
+        policy = self.gate.policy_for(request, origin, self.gate.permits.get(request))
         if policy is None:
             return self._wait_for_file(request, origin)
         return self._judge(request, policy)
@@ -181,8 +181,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
         :raises IgnoreRequest: an earlier middleware has held it for longer than ROBOTS_TIMEOUT.
         """
-        exchange = request.meta[MARK]
-        if exchange.is_over or exchange.fetch.has_ended:
+        if request.meta[MARK].fetch.has_ended:
             raise IgnoreRequest("the fetch no longer waits for this robots.txt request")
         self.user_agents.save_header(request)
         origin = self.origin_of(request)
@@ -191,17 +190,13 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         return self._wait_with_robots_txt(request, origin)
 
     async def _wait_with_robots_txt(self, request: Request, origin: Origin) -> None:
-        """Wait for the site's turn.
-
-        The wait doesn't count against ROBOTS_TIMEOUT, and it leaves room for other fetches.
-        Otherwise, if many sites redirect robots.txt to one paced site, no others could be fetched.
-        """
+        """Wait for the site's turn. See `PendingFetches.tick` for what doesn't count meanwhile."""
         fetch: PendingFetch = request.meta[MARK].fetch
-        self.service.pending.pause(fetch)
+        fetch.waits_for_turn = True
         try:
             await self.throttle.wait_for_turn(request, origin)
         finally:
-            self.service.pending.resume(fetch)
+            fetch.waits_for_turn = False
 
     def _judge(self, request: Request, policy: OriginPolicy) -> _Result:
         """Judge a request. If it is allowed, let it through when its site's turn comes."""

@@ -118,7 +118,8 @@ class FinalUrls:
         :raises IgnoreRequest: if the URL is disallowed, or its robots.txt doesn't arrive in time.
         """
         agent = self._middleware.user_agents.of(request)
-        policy = self._middleware.gate.policy_for(request, origin)
+        gate = self._middleware.gate
+        policy = gate.policy_for(request, origin, gate.permits.get(request))
         if policy is None:
             policy = await self._fetch(origin, request)
         if policy is None and is_closing(self._crawler):

@@ -97,6 +97,7 @@ class Unreachable(NamedTuple):
     :param hopeless: True if retrying right away is pointless, for example because the host does not
         exist.
     :param spares_site: True if the proxy or account failed.
+    :param refused: True if ROBOTS_REDIRECTS refused a redirect, which other crawls may follow.
     """
 
     status: int | None
@@ -104,6 +105,7 @@ class Unreachable(NamedTuple):
     retry_after: float | None = None
     hopeless: bool = False
     spares_site: bool = False
+    refused: bool = False
     outcome: Outcome = Outcome.UNREACHABLE
 
 
@@ -204,7 +206,7 @@ class FetchStep(NamedTuple):
             return self._follow(status, location)
         if 200 <= http_status <= 299:
             return Successful(status, body)
-        if 300 <= http_status <= 499:
+        if 300 <= http_status <= 499:  # a 3xx that leads nowhere is a failed redirect (2.3.1.2)
             return Unavailable(status, str(status))
         # Treat undefined statuses like 5xx, so that nothing is allowed when in doubt.
         return Unreachable(status, str(status))
@@ -216,7 +218,7 @@ class FetchStep(NamedTuple):
             return Unavailable(status, f"{status} without a usable Location")
         seen = (*self.seen, (self.url, self.cookie))
         if self.same_host_only and not is_same_host(seen[0][0], target):  # compared with the first
-            return Unreachable(status, OTHER_HOST, hopeless=True)
+            return Unreachable(status, OTHER_HOST, hopeless=True, refused=True)
         cookie = self.cookie_for(target)
         # The same URL may lead somewhere else with a new cookie.
         if (target, cookie) in seen:

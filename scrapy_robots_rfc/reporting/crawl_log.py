@@ -435,7 +435,7 @@ class CrawlLog:
         slow = [each for each in fetches if now - each.since >= MIN_WAIT]
         if not slow:  # usually, so don't look at all origins
             return
-        waiting = Counter(dict(middleware.gate.without_file(_MAX_ORIGINS)))
+        waiting = Counter(dict(middleware.gate.waiting_for_file(_MAX_ORIGINS)))
         for fetch in fetches:
             waiting[fetch.origin] += len(fetch.waiters)
         waiting = +waiting  # without those that no request is waiting for
@@ -455,7 +455,7 @@ class CrawlLog:
         # Count each site's requests in the middleware, and then those in the scheduler.
         sites = middleware.throttle.sites.values()
         waiting = Counter({site.origin: len(site.waiters) for site in sites if site.waiters})
-        for origin, queued in islice(middleware.gate.paced(), _MAX_PACED):
+        for origin, queued in islice(middleware.gate.waiting_for_turn(), _MAX_PACED):
             waiting[origin] += queued
         interval = middleware.throttle.interval
         # A site sends one request per interval, so its last one has to wait this long.

@@ -340,8 +340,8 @@ class RequestFile:
 
     @property
     def _crawler(self) -> Crawler:
-        crawler = self._crawler_ref()
-        assert crawler is not None  # the queue refers to it
+        crawler = self._crawler_ref()  # see the constructor
+        assert crawler is not None  # whoever uses this object also has the crawl
         return crawler
 
     def _log_unrestored(self, key: PartKey, error: Exception) -> None:

@@ -113,7 +113,8 @@ class Gate:
             service.pending.on_end = self.fetch_ended
             service.pending.on_room = self._on_room
         self._clock = throttle.clock
-        #: The origins with requests in the scheduler, and `None`.
+        #: The origins with requests in the scheduler, and `None` for requests that robots.txt
+        #: doesn't apply to.
         self.origins: dict[Origin | None, QueuedOrigin] = {None: QueuedOrigin(None)}
         #: The permits of requests that left the scheduler.
         self.permits: WeakKeyDictionary[Request, Permit] = WeakKeyDictionary()
@@ -129,7 +130,7 @@ class Gate:
             origin = self._origin_at(url.scheme, url.netloc)
         return self.origins.get(origin) or self._add(origin)
 
-    def queued_origin_of(self, stored_origin: str) -> QueuedOrigin:
+    def queued_origin_of_stored(self, stored_origin: str) -> QueuedOrigin:
         """Return the queued origin for requests on disk, and create it if necessary.
 
         :param stored_origin: the text that is stored with them. An earlier crawl may have obeyed
@@ -157,9 +158,10 @@ class Gate:
         if origin is None or service is None:  # robots.txt doesn't apply
             return Permit()
         pending = service.pending
-        kept = queued_origin.kept
-        # If the next request of one part waits in line, `kept` may apply to the one of another.
-        if origin in pending.fetches or (origin in pending.line and kept is None):
+        # If the next request of one part has put the origin in line, the kept permit may still be
+        # for the next request of another part.
+        is_in_line = origin in pending.line and queued_origin.kept is None
+        if origin in pending.fetches or is_in_line:
             return None  # `fetch_ended` or `_on_room` will wake it
         # A fetch needs the site's turn, too, so this is checked before starting one.
         if self._throttle.sites and not self._throttle.due(origin):
@@ -169,44 +171,50 @@ class Gate:
             return Permit(policy)
         has_room = pending.has_room()
         # Only peek if a fetch can start, or if one of these may apply to the request: `policy`,
-        # which is a failure of requests without a route, or `kept`. `_on_room` finds any other.
-        if has_room or policy is not None or kept is not None:
+        # which is a failure of requests without a route, or the kept permit. A failure of the
+        # request's own route is found by `_on_room`, which asks again.
+        if has_room or policy is not None or queued_origin.kept is not None:
             request = peek()
             # A fetch without the request's proxy would reveal the crawler's own address, so start
-            # none. If `pop` can't read the request either, the queue skips it. Otherwise, it waits
-            # in the middleware.
+            # none. If `pop` can't read the request either, the queue skips it. If `pop` can read it
+            # after all, it waits in the middleware.
             if request is None:
                 return Permit()
-            if kept is not None and self.covers(kept, request, origin):
-                return kept
-            route = service.routes.of(request)
-            policy = service.known.get(origin, route)
+            policy = self.policy_for(request, origin, queued_origin.kept)
             if policy is not None:
+                route = None if policy.for_all_routes else service.routes.of(request)
                 return Permit(policy, route)
             if has_room:
                 service.fetch(origin, request)
                 return None
-        self._get_in_line(origin, service)
-        return None
+        if origin not in pending.line:
+            pending.get_in_line(origin, first=origin in self._throttle.sites)
+        return None  # `_on_room` will be called
 
-    def _get_in_line(self, origin: Origin, service: RobotsService) -> None:
-        """Put an origin in line for a fetch, unless it is there already."""
-        line = service.pending.line
-        if origin not in line:
-            line[origin] = None  # `_on_room` will be called
-            # A paced site goes first, because other workers take its turn if it isn't used soon.
-            line.move_to_end(origin, last=origin not in self._throttle.sites)
+    def policy_for(
+        self, request: Request, origin: Origin, earlier: Permit | None
+    ) -> OriginPolicy | None:
+        """Return the policy for a request, or `None` if its robots.txt has to be fetched first.
+
+        :param earlier: an earlier permit, or `None`. Its policy is used unless the request now has
+            another origin or route, or the policy is too old.
+        """
+        if earlier is not None and self.covers(earlier, request, origin):
+            return earlier.policy
+        service = self._service
+        return None if service is None else service.known.get(origin, service.routes.of(request))
 
     def covers(self, permit: Permit, request: Request, origin: Origin) -> bool:
         """Return whether a permit's policy may decide about a request to an origin.
 
-        It may be stale for `MAX_STALE`, and for the interval that the request may have waited.
+        It may have been stale for `MAX_STALE` plus the site's interval, for which the request may
+        have waited.
         """
         policy = permit.policy
         if policy is None or policy.origin != origin or self._service is None:
             return False
         excess = self._clock() - policy.validity.fresh_until - MAX_STALE
-        # It is usually negative, so the interval doesn't have to be looked up.
+        # Usually it is negative, so the interval doesn't have to be looked up.
         if excess >= 0 and excess >= self._throttle.interval(policy.origin):
             return False
         return policy.for_all_routes or self._service.routes.of(request) == permit.route
@@ -214,7 +222,7 @@ class Gate:
     def _on_room(self, origin: Origin) -> None:
         """Start a fetch for the origin that was first in line, or wake it if it needs none.
 
-        In that case, the room is given to the next one.
+        If so, `PendingFetches` gives the room to the next one.
         """
         queued_origin = self.origins.get(origin)
         if queued_origin is None or not queued_origin.parts:
@@ -236,18 +244,6 @@ class Gate:
         self.permits[request] = permit
         if self._throttle.sites:
             self._throttle.take(request, origin)  # `permit` checked that it is due
-
-    def policy_for(self, request: Request, origin: Origin) -> OriginPolicy | None:
-        """Return the policy for a request, or `None` if its robots.txt has to be fetched first.
-
-        This is usually the policy that the request was handed out with. But a middleware may have
-        changed its URL or route since, or have held it for long.
-        """
-        permit = self.permits.get(request)
-        if permit is not None and self.covers(permit, request, origin):
-            return permit.policy
-        service = self._service
-        return None if service is None else service.known.get(origin, service.routes.of(request))
 
     def forget(self, queued_origin: QueuedOrigin) -> None:
         """Forget an origin if it no longer has requests in the scheduler.
@@ -287,10 +283,10 @@ class Gate:
         skip_filter(request)
         return request
 
-    def without_file(self, max_origins: int | None = None) -> Iterator[tuple[Origin, int]]:
+    def waiting_for_file(self, max_origins: int | None = None) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for its file, and their number.
 
-        :param max_origins: the maximum number of origins to look at.
+        :param max_origins: the maximum number of origins to look at, to save time in log lines.
         """
         if self._service is None:
             return
@@ -302,7 +298,7 @@ class Gate:
             if queued_origin is not None:
                 yield origin, queued_origin.size
 
-    def paced(self) -> Iterator[tuple[Origin, int]]:
+    def waiting_for_turn(self) -> Iterator[tuple[Origin, int]]:
         """Yield each origin whose queued requests are waiting for a turn, and their number."""
         if self._service is None:
             return
@@ -322,7 +318,7 @@ class Gate:
         if self._has_counted:
             return
         self._has_counted = True
-        waiting = sum(size for _, size in chain(self.without_file(), self.paced()))
+        waiting = sum(size for _, size in chain(self.waiting_for_file(), self.waiting_for_turn()))
         if waiting:
             self._count(stats.UNDECIDED, waiting)
 

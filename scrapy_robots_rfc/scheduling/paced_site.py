@@ -101,7 +101,7 @@ class PacedSite:
 
     def update(self, policy: OriginPolicy) -> None:
         """Replace the paces with the ones in a new robots.txt."""
-        if policy.fetched <= self.fetched:  # `note` calls this for each request, so it may be known
+        if policy.fetched <= self.fetched:  # `Throttle.note` calls this for each request
             return
         if policy.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL):
             # The refresh failed, so nothing is known about the interval. Keep the old one.

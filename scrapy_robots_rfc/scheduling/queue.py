@@ -157,7 +157,7 @@ class OriginPriorityQueue:
         gc.disable()  # it would scan all parts again and again, and so double the time
         try:
             for key, count in file.counts.items():
-                part = self._new_part(key, self._gate.queued_origin_of(key.origin))
+                part = self._new_part(key, self._gate.queued_origin_of_stored(key.origin))
                 part.size = count
                 self.size += count
         finally:
@@ -209,7 +209,7 @@ class OriginPriorityQueue:
             try:
                 request = part.queue.pop()
             except FileUnavailableError:
-                self._park(part)  # so that no call tries it again until the crawl has ended
+                self._park(part)  # until the crawl ends, because the file is closing the spider
                 return None
             part.size -= 1
             self.size -= 1
@@ -262,10 +262,10 @@ class OriginPriorityQueue:
 
     def close(self) -> object:
         """Close the queue, and return the state that Scrapy writes to `active.json`."""
-        self._gate.count_waiting()
+        self._gate.count_waiting()  # before they are closed
         if self._file is None:
             return {}
-        self._store_from_memory()
+        self._store_from_memory()  # for example requests that didn't fit on the disk
         return self._file.close()
 
     def _store_from_memory(self) -> None:

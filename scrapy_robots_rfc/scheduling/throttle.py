@@ -1,7 +1,8 @@
 """Throttle, which gives requests their turns so that each paced site's interval is kept.
 
 A turn is permission to send a request to a paced site. The queue takes a turn when it hands out a
-request (`take`). The middleware takes turns for other requests (`admit`, then `wait_for_turn`).
+request (`take`). Once a request was judged, the middleware asks again (`admit`). If it has no turn,
+because it bypassed the queue, or its URL or the interval has changed, it waits (`wait_for_turn`).
 Each turn ends in one of these ways:
 
 - The response begins to arrive, or the request fails: `answered` starts the interval.
@@ -29,7 +30,7 @@ from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.policy.pacing import Bound
+from scrapy_robots_rfc.policy.pacing import Bound, Pace
 from scrapy_robots_rfc.scheduling.paced_site import PacedSite, Turns
 from scrapy_robots_rfc.settings import Settings
 from scrapy_robots_rfc.signals import site_paced
@@ -95,13 +96,7 @@ class Throttle:
 
         Called for each new policy, and again for a request, which may have an agent of its own.
         """
-        settings = self._settings
-        pace = policy.pace(agent) if self._max_interval else None
-        bound = None if pace is None else pace.bound(self._runtime.utc())
-        # If the interval is so long that all pages are dropped, there is nothing to pace, except in
-        # a dry run, which fetches them.
-        if settings and bound and settings.forbids(bound) and not settings.dry_run:
-            pace = None
+        pace, bound = self._pace_to_keep(policy, agent)
         site = self.sites.get(policy.origin)
         if site is None and pace is None:
             return
@@ -111,10 +106,23 @@ class Throttle:
         # The request may have been handed out with an older policy.
         if pace is not None and policy.fetched >= site.fetched:
             site.paces[pace] = agent
-            self._announce(policy, bound)
+            self._report_pace(policy, bound)
         # The request for robots.txt may have had no turn, because the interval wasn't known. Noting
         # it again has no effect, because only the time of its response counts.
         site.turns.ended_without_turn(policy.fetched, self.interval(site.origin))
+
+    def _pace_to_keep(self, policy: OriginPolicy, agent: Agent) -> tuple[Pace | None, Bound | None]:
+        """Return the pace that a site requests for an agent, and the bound that applies now."""
+        settings = self._settings
+        if settings is None or not self._max_interval:
+            return None, None
+        pace = policy.pace(agent)
+        bound = None if pace is None else pace.bound(self._runtime.utc())
+        # If the interval is so long that all pages are dropped, there is nothing to pace, except in
+        # a dry run, which fetches them.
+        if bound is not None and settings.forbids(bound) and not settings.dry_run:
+            return None, bound
+        return pace, bound
 
     def interval(self, origin: Origin) -> float:
         """Return the largest interval an origin currently requests, in seconds, or 0 for none."""
@@ -129,7 +137,8 @@ class Throttle:
             connect(self._reached_downloader, signals.request_reached_downloader)
             connect(self.answered, signals.headers_received)
             connect(self.answered, signals.request_left_downloader)
-            connect(self.release, signals.response_received)  # only if a middleware has answered
+            # By then, only a request that was answered by a middleware still has its turn.
+            connect(self.release, signals.response_received)
         self._forget_idle()
         site = self.sites[origin] = PacedSite(origin, Turns())
         if self._share is not None:
@@ -152,7 +161,7 @@ class Throttle:
         # Each sweep checks all sites, so wait until their number has doubled.
         self._sweep_at = max(FIRST_SWEEP, 2 * len(self.sites))
 
-    def _announce(self, policy: OriginPolicy, bound: Bound | None) -> None:
+    def _report_pace(self, policy: OriginPolicy, bound: Bound | None) -> None:
         """Count a site and send `site_paced`, once per site, when its first bound applies.
 
         :param bound: the current bound, or `None` if none applies at this time of day.
@@ -228,10 +237,10 @@ class Throttle:
         site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
-        """Count how many seconds the interval delayed a request."""
+        """Count how many seconds the interval delayed the next request of a site."""
         if site.waiting_since is None:  # the request didn't have to wait
             return
-        # Count from when the request began to wait, or from when the previous response arrived if
+        # Count from when a request began to wait, or from when the previous response arrived if
         # that was later, because the interval begins then. Subtract the user's own delay, because
         # the request would have waited that long anyway.
         delay = _scrapy.slot_delay(self._crawler, slot_of(request, urlparse_cached(request)))
@@ -263,7 +272,7 @@ class Throttle:
             try:
                 await waiter  # `_wake` resolves it
             except CANCELLED:
-                # This wait must not be counted as a delay. `due` sets it again for the others.
+                # This wait must not be counted as a delay. If others wait, `due` sets it again.
                 site.waiting_since = None
                 raise
             finally:
@@ -292,7 +301,8 @@ class Throttle:
         site = None if origin is None else self.sites.get(origin)
         if site is None:
             return
-        if request not in self._turns:
+        if self._turns.get(request) is not site:
+            self.release(request)  # another site's turn, if a later middleware has changed the URL
             self._give_turn(request, site)
         self._reached.add(request)
 
@@ -304,12 +314,14 @@ class Throttle:
         """
         for request, site in list(self._turns.items()):
             will_be_sent = request in self._reached  # it has passed all middlewares
-            since = site.waiting_since
+            others_wait_since = site.waiting_since
             if not _scrapy.is_under_way(self._crawler, request):
                 # Scrapy still sends a request whose caller was cancelled, so the interval starts.
                 end = self.answered if will_be_sent else self.release
                 end(request)
-            elif not will_be_sent and since is not None and self.clock() - since >= MAX_HELD:
+            elif will_be_sent or others_wait_since is None:
+                continue
+            elif self.clock() - others_wait_since >= MAX_HELD:
                 self._warn_of_held(site.origin)
                 self.release(request)
 
@@ -333,7 +345,10 @@ class Throttle:
             waiter.resolve(None)
 
     def tick(self) -> None:
-        """End lost turns, and stop all waits when the spider closes."""
+        """End lost turns, and stop all waits when the spider closes.
+
+        Called every `TICK` seconds.
+        """
         self._end_lost_turns()
         if _scrapy.is_closing(self._crawler):
             for site in self.sites.values():

@@ -84,7 +84,7 @@ class Desk:
         self.fetches.tick()
 
 
-async def turns(count: int = 5) -> None:
+async def turns(count: int = 8) -> None:
     """Let the tasks run."""
     for _ in range(count):
         await Runtime().sleep(0)
@@ -152,59 +152,6 @@ async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) 
 
 @pytest.mark.reactor
 @under_the_reactor
-async def test_timeout_after_a_pause(clock: Clock) -> None:
-    """An exchange that has ignored a cancellation has its whole time again after a pause."""
-    desk = Desk()
-
-    async def get(fetch: PendingFetch) -> OriginPolicy:
-        answer = await desk.fetches.run_exchange(fetch, exchange())
-        return policy(type(answer).__name__)
-
-    async def exchange() -> str:
-        with contextlib.suppress(*CANCELLED):
-            await desk.answer("a")
-        return await desk.answer("a")
-
-    fetch = desk.begin(get=get)
-    await turns()
-    passes(desk, clock, TIMEOUT + TICK)
-    await turns()
-    assert len(desk.asked) == 2
-    desk.fetches.pause(fetch)
-    passes(desk, clock, 2 * TIMEOUT)
-    desk.fetches.resume(fetch)
-    passes(desk, clock, TIMEOUT)
-    assert not fetch.has_ended
-    passes(desk, clock, TICK)
-    assert await causes(fetch) == ["TimeoutError"] * 3
-
-
-@pytest.mark.reactor
-@under_the_reactor
-async def test_exchange_that_ends_during_a_pause(clock: Clock) -> None:
-    """A fetch whose exchange has ended has no timeout and no room when the pause ends."""
-    desk = Desk()
-
-    async def get(fetch: PendingFetch) -> OriginPolicy:
-        await desk.fetches.run_exchange(fetch, desk.answer("a"))
-        return policy(await desk.answer("a"))
-
-    fetch = desk.begin(get=get)
-    for number in range(MAX - 1):
-        desk.begin(str(number))
-    await turns()
-    desk.fetches.pause(fetch)
-    desk.answers["a"].callback("late")
-    await turns()
-    desk.fetches.resume(fetch)
-    assert desk.fetches.has_room()
-    passes(desk, clock, 2 * TIMEOUT)
-    desk.answers["a"].callback("value")
-    assert await causes(fetch) == ["value"] * 3
-
-
-@pytest.mark.reactor
-@under_the_reactor
 async def test_line(clock: Clock) -> None:
     """An exchange loses its room after some time and continues. Its next one stands in line."""
     desk = Desk()
@@ -232,7 +179,7 @@ async def test_line(clock: Clock) -> None:
     assert desk.asked == [*hosts, "a", *others, "a"]
     for host in ("a", others[0]):
         desk.answers[host].callback("value")
-    await turns()
+        await turns()
     assert desk.asked == [*hosts, "a", *others, "a", "0", "b"]
     assert [fetch.has_ended for fetch in fetches] == [False, True] + [False] * (MAX - 2)
     desk.close()

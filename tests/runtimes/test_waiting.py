@@ -17,7 +17,7 @@ from scrapy_robots_rfc.fetching import pending
 from scrapy_robots_rfc.fetching.pending import TICK, max_connections, max_fetches
 from scrapy_robots_rfc.reporting import crawl_log
 from tests.support.crawling import Pages, close_when, crawl, listening, plugged, records, short
-from tests.support.running import in_every_runtime
+from tests.support.running import REACTORLESS, in_every_runtime
 from tests.support.service_crawls import run
 from tests.support.site import PAGE, Reply, Site, redirect, robots
 from tests.support.timed_site import DELAY, PACED, fetched, gaps, urls
@@ -197,6 +197,7 @@ async def test_few_fetches_at_once() -> None:
     assert fetched(result) == 17
 
 
+@pytest.mark.skipif(REACTORLESS, reason="with a small pool, they take the place of pages")
 @pytest.mark.parametrize("rules", ["User-agent: *\nCrawl-delay: 4\n", ""], ids=["turn", "slot"])
 @in_every_runtime
 async def test_redirects_to_a_host_that_has_to_wait(

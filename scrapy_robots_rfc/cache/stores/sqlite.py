@@ -117,7 +117,7 @@ class SqliteStore(Store):
         self._run(write)
 
     def delete(self, key: str) -> bool:
-        """See `Store`."""
+        """See `Store`. A copy that has expired doesn't count."""
         cursor = self._run(lambda connection: connection.execute(_DELETE, (key, self._now())))
         return cursor.rowcount > 0
 
