@@ -161,6 +161,11 @@ def page_counter(crawler: Crawler) -> Callable[[str], int]:
     return count
 
 
+def count_active(crawler: Crawler) -> int:
+    """Return the number of requests in the downloader, also in its middlewares."""
+    return len(_get(crawler, _downloader(crawler), "Downloader.active") or ())
+
+
 def requests_in_downloader(crawler: Crawler) -> list[Request]:
     """Return the requests in downloader slots. They have passed all middlewares."""
     slots = _slots(crawler)

@@ -5,6 +5,7 @@ size, checks that the body is complete, and decodes it. `service.py` follows red
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,6 +65,7 @@ class _Exchange:
     :param codings: the response's Content-Encoding header values.
     :param received: number of body bytes received so far.
     :param has_enough: True if we stopped the transfer because the rest isn't needed.
+    :param has_connection: False if the pool may have had no connection left for the request.
     :param is_unanswered: True from when the request reaches its downloader slot until a response
         comes from there. A failed download leaves it True.
     """
@@ -72,6 +74,7 @@ class _Exchange:
     codings: Sequence[bytes] = ()
     received: int = 0
     has_enough: bool = False
+    has_connection: bool = True
     is_unanswered: bool = False
 
     def __deepcopy__(self, _memo: object) -> Self:
@@ -99,8 +102,9 @@ class Downloader:
         # One byte past the limit, so that the parser can tell that the file was truncated.
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
-        # Whether every robots.txt request takes a connection away from pages.
+        # Whether robots.txt requests and pages share a small pool, and its number of connections.
         self._has_small_pool = _scrapy.has_small_pool(crawler)
+        self._pool_size = crawler.settings.getint("CONCURRENT_REQUESTS") or math.inf
         if settings.unreachable_backoff:  # our own retries replace Scrapy's
             self._meta["dont_retry"] = True
         # The schemes whose download handlers still have to be adapted to our requests.
@@ -285,6 +289,8 @@ class Downloader:
         exchange.received = 0
         exchange.has_enough = False
         exchange.is_unanswered = True
+        if self._has_small_pool:
+            exchange.has_connection = _scrapy.count_active(self._crawler) <= self._pool_size
 
     def _headers_received(self, exchange: _Exchange, headers: Headers, **_: object) -> None:
         """Keep the codings, because `_bytes_received` stops a coded body later than a plain one."""

@@ -55,6 +55,10 @@ _NO_DESCRIPTOR = Local(
     "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS",
     shortage=True,
 )
+#: The result if a request may have waited for a connection of a small pool until its timeout.
+NO_CONNECTION = Local(
+    "no connection is free", "raise CONCURRENT_REQUESTS, or ROBOTS_TIMEOUT", shortage=True
+)
 _NO_PORT = Local(
     "no local port is left",
     "free ports, raise net.ipv4.ip_local_port_range, or lower CONCURRENT_REQUESTS",

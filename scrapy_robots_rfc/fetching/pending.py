@@ -206,7 +206,7 @@ class PendingFetches:
     def get_in_line(self, origin: Origin, *, first: bool) -> None:
         """Put an origin in line for its fetch.
 
-        :param first: True to put a paced site first. Other workers take its turn if it waits long.
+        :param first: True to put it first, because other workers take its turn if it waits long.
         """
         self.line[origin] = None
         self.line.move_to_end(origin, last=not first)

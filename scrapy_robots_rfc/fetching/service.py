@@ -15,7 +15,7 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from scrapy_robots_rfc import _scrapy, signals, stats
-from scrapy_robots_rfc._runtime import Runtime, Waiter, doubling
+from scrapy_robots_rfc._runtime import TIMEOUT_ERRORS, Runtime, Waiter, doubling
 from scrapy_robots_rfc.cache.client import CacheClient
 from scrapy_robots_rfc.cache.entry import (
     CacheEntry,
@@ -30,8 +30,8 @@ from scrapy_robots_rfc.core.agents import Agent
 from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.cookies import FetchCookies
-from scrapy_robots_rfc.fetching.download import Downloader
-from scrapy_robots_rfc.fetching.faults import access_after
+from scrapy_robots_rfc.fetching.download import MARK, Downloader
+from scrapy_robots_rfc.fetching.faults import NO_CONNECTION, access_after
 from scrapy_robots_rfc.fetching.known import FixedPolicies, KnownPolicies
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
@@ -329,6 +329,8 @@ class RobotsService:
                 if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware
                     self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
                 failure = access_after(answer, settings.timeout)
+                if isinstance(answer, TIMEOUT_ERRORS) and not request.meta[MARK].has_connection:
+                    failure = NO_CONNECTION
                 if isinstance(failure, Unreachable):
                     failure = failure._replace(cause=step.with_target(failure.cause))
                 return Fetched(sparing_site(failure, request))

@@ -188,7 +188,8 @@ class Gate:
                 service.fetch(origin, request)
                 return None
         if origin not in pending.line:
-            pending.get_in_line(origin, first=origin in self._throttle.sites)
+            has_shared_turn = self._throttle.is_shared and origin in self._throttle.sites
+            pending.get_in_line(origin, first=has_shared_turn)
         return None  # `_on_room` will be called
 
     def policy_for(

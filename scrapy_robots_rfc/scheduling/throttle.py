@@ -74,6 +74,8 @@ class Throttle:
         self._max_interval = 0.0 if settings is None else settings.crawl_delay_max
         self._origin_of = origin_of
         self._share = share
+        #: True if other workers take turns at the same sites.
+        self.is_shared: bool = share is not None
         self._runtime = runtime
         self.clock: Callable[[], float] = runtime.clock
         #: The paced sites.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +13,13 @@ from scrapy.exceptions import CloseSpider
 from scrapy_robots_rfc.fetching import pending
 from tests.support.crawling import Pages, close_when, crawl
 from tests.support.running import in_every_runtime
-from tests.support.site import HANG, Reply, Site, failing
+from tests.support.site import HANG, PAGE, Reply, Site, failing, robots
 from tests.support.timed_site import gaps, urls
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from tests.support.site import Asked
 
 
 @in_every_runtime
@@ -99,6 +103,28 @@ async def test_many_failing_hosts_delay_no_other(site: Site) -> None:
     result = await crawl([*failing, *pages], settings, spider=CloseSoon, expected=20)
     assert result.outcomes == dict.fromkeys(pages, 200)
     assert result.stat("undecided") >= 40
+
+
+@in_every_runtime
+async def test_wait_for_a_connection_is_no_timeout(site: Site) -> None:
+    """A robots.txt request that waits for a connection until its timeout is repeated."""
+
+    def slow(_: Asked) -> Reply:
+        threading.Event().wait(2)
+        return PAGE
+
+    def in_time(_: Asked) -> Reply:
+        threading.Event().wait(0.8)
+        return robots("")
+
+    site.replies.update({f"/slow/{number}": slow for number in range(3)})
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(Site({"/robots.txt": in_time})) for _ in range(5)]
+        pages = [site.url(f"/slow/{number}") for number in range(3)]
+        pages += [other.url("/a") for other in others]
+        settings = {"CONCURRENT_REQUESTS": 4, "ROBOTS_TIMEOUT": 1, "ROBOTS_UNREACHABLE_BACKOFF": []}
+        result = await crawl(pages, settings)
+    assert result.outcomes == dict.fromkeys(pages, 200)
 
 
 @in_every_runtime
