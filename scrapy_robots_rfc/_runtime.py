@@ -275,7 +275,7 @@ class Threads:
                 self._started += 1
 
     def _work(self) -> None:
-        """Run jobs on a thread until a `None` in the queue tells it to exit."""
+        """Run jobs, which never raise, on a thread until a `None` in the queue tells it to exit."""
         while (job := self._jobs.get()) is not None:
             job()
 

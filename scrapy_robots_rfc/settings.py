@@ -163,7 +163,7 @@ def _each(
     def read_all(value: Value) -> object:
         items = _from_json(value)
         if isinstance(items, str):
-            items = [item for item in items.split(",") if item.strip()]
+            items = [item.strip() for item in items.split(",") if item.strip()]
         if not isinstance(items, (list, tuple)):
             raise TypeError(value)
         return into(

@@ -131,7 +131,9 @@ class CacheEntry(NamedTuple):
         seconds = [1.0, validity.fresh_until - now]  # a store only accepts times above 0
         if validity.confirmed is not None:  # if the file becomes unreachable, use the stale copy
             seconds.append(validity.confirmed + settings.stale_max_age - now)
-        if validity.unreachable_since is not None:  # so that a restart does not reset the outage
+        if validity.unreachable_since is not None:
+            # From now, so that the entry outlasts the limit. If it were gone, the next fetch would
+            # begin a new outage.
             seconds.append(settings.unreachable_max_age or _UNREACHABLE_KEPT)
         return max(seconds)
 

@@ -169,7 +169,7 @@ def _pack(entry: CacheEntry) -> bytes:
 
 def _unpack(data: bytes) -> CacheEntry:
     """Return an entry that was serialized by `_pack`."""
-    if not data.startswith(pickle.PROTO):  # the entry is compressed
+    if not data.startswith(pickle.PROTO):  # zlib's header starts with another byte
         data = zlib.decompress(data, _WINDOW)
     entry: CacheEntry = pickle.loads(data)  # noqa: S301 - created by `_pack`
     return entry

@@ -108,6 +108,15 @@ class PendingFetch:
 class PendingFetches:
     """A crawl's fetches in progress.
 
+    Each fetch is in one of these stages, which may repeat:
+
+    - It starts, or looks in the store: with room.
+    - It is in line for its next exchange: in `line`, without room.
+    - Its request has been sent: exchanging and connected, with room for up to `ROOM_TIME`.
+    - Its request waits in a slot's queue, or for its site's turn: exchanging, without room.
+    - It sleeps before another attempt, or while another worker has the file's lock: without room.
+    - It has ended, and is not in any of the sets.
+
     :param timeout: maximum seconds that a site may take per exchange.
     :param get: runs a fetch.
     :param on_error: returns the policy for a fetch that raised an exception. Must not raise.

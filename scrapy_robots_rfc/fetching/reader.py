@@ -66,8 +66,8 @@ class FileReader:
         """Parse a site's file. Any exception from a third-party parser is raised."""
         settings = self._settings
         gemini = gemini_file(body, settings, origin.scheme)
-        # A third-party parser gets the converted file, without the leading newline that `Content`
-        # adds.
+        # For Gemini, a third-party parser gets the file as converted to RFC 9309, without the
+        # leading newline that `Content` adds.
         text = body if gemini is None else gemini.content.data[1:]
         parser: Any
         if self._parser is RfcRobotParser:  # its from_crawler would read the setting for every file
@@ -80,7 +80,7 @@ class FileReader:
         size = len(body)
         if not self._is_ours:
             return ParsedRobots(parser, None, size=size, digest=digest)
-        if gemini is not None:
+        if gemini is not None:  # it also decides as Gemini's rules say
             parser.robots = gemini
         # A subclass of our parser may override `crawl_delay` alone.
         has_crawl_delay = type(parser).crawl_delay is not RfcRobotParser.crawl_delay

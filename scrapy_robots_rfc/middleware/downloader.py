@@ -162,10 +162,14 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         return self._judge(request, policy)
 
     def _offline_problem(self, request: Request, origin: Origin) -> str | None:
-        """Return why a request may not be sent in an offline replay, or `None` if it may."""
+        """Return why a request may not be sent in an offline replay, or `None` if it may.
+
+        It may be sent if the HTTP cache answers it, or if the user has set its site's policy.
+        """
         policy = self.service.known.fixed(origin)
-        is_exception = policy is not None and policy.is_set_by_user
-        problem: str | None = None if is_exception else self.service.offline.problem(request)
+        if policy is not None and policy.is_set_by_user:
+            return None
+        problem: str | None = self.service.offline.problem(request)
         return problem
 
     def _drop_unreachable(self, request: Request, origin: Origin | None, cause: str) -> None:

@@ -69,15 +69,15 @@ class QueuedOrigin:
     :param origin: the origin, or `None` for requests that aren't subject to robots.txt.
     :param parts: each `QueuePart` that contains its requests, by queue and key.
     :param parked: the parts that are parked until the origin is woken.
-    :param kept: the permit that `fetch_ended` or `_on_room` has kept for the next request that is
-        handed out. Without it, a file that is evicted or stale before the turn comes would be
-        fetched forever.
+    :param kept_permit: the permit that `fetch_ended` or `_on_room` has kept for the next request
+        that is handed out. Without it, a file that is evicted or stale before the turn comes would
+        be fetched forever.
     """
 
     origin: Origin | None
     parts: dict[tuple[object, Hashable], Any] = field(default_factory=dict)
     parked: list[Part] = field(default_factory=list)
-    kept: Permit | None = None
+    kept_permit: Permit | None = None
 
     @property
     def size(self) -> int:
@@ -160,7 +160,7 @@ class Gate:
         pending = service.pending
         # If the next request of one part has put the origin in line, the kept permit may still be
         # for the next request of another part.
-        is_in_line = origin in pending.line and queued_origin.kept is None
+        is_in_line = origin in pending.line and queued_origin.kept_permit is None
         if origin in pending.fetches or is_in_line:
             return None  # `fetch_ended` or `_on_room` will wake it
         # A fetch needs the site's turn, too, so this is checked before starting one.
@@ -173,14 +173,14 @@ class Gate:
         # Only peek if a fetch can start, or if one of these may apply to the request: `policy`,
         # which is a failure of requests without a route, or the kept permit. A failure of the
         # request's own route is found by `_on_room`, which asks again.
-        if has_room or policy is not None or queued_origin.kept is not None:
+        if has_room or policy is not None or queued_origin.kept_permit is not None:
             request = peek()
             # A fetch without the request's proxy would reveal the crawler's own address, so start
             # none. If `pop` can't read the request either, the queue skips it. If `pop` can read it
             # after all, it waits in the middleware.
             if request is None:
                 return Permit()
-            policy = self.policy_for(request, origin, queued_origin.kept)
+            policy = self.policy_for(request, origin, queued_origin.kept_permit)
             if policy is not None:
                 route = None if policy.for_all_routes else service.routes.of(request)
                 return Permit(policy, route)
@@ -233,7 +233,7 @@ class Gate:
         permit = self.permit(queued_origin, part.peek)
         if permit is not None:
             # When the queue asks, there may be no room, and the origin would get in line again.
-            queued_origin.kept = permit
+            queued_origin.kept_permit = permit
             self.wake(origin)
 
     def hand_out(self, request: Request, queued_origin: QueuedOrigin, permit: Permit) -> None:
@@ -241,7 +241,7 @@ class Gate:
         origin = queued_origin.origin
         if origin is None:
             return
-        queued_origin.kept = None  # it is only for one request
+        queued_origin.kept_permit = None  # it serves one request, even if it doesn't cover it
         self.permits[request] = permit
         if self._throttle.sites:
             self._throttle.take(request, origin)  # `permit` checked that it is due
@@ -273,7 +273,7 @@ class Gate:
             self.count_waiting()
         queued_origin = self.origins.get(fetch.origin)
         if queued_origin is not None:
-            queued_origin.kept = Permit(fetch.policy, fetch.route)
+            queued_origin.kept_permit = Permit(fetch.policy, fetch.route)
         self.wake(fetch.origin)
 
     def return_request(self, request: Request) -> Request:

@@ -248,7 +248,10 @@ class OriginPriorityQueue:
     # Closing.
 
     def take_all(self) -> list[Request]:
-        """Remove and return all requests of a queue in memory, because the crawl is closing."""
+        """Remove and return all requests of a queue in memory, because the crawl is closing.
+
+        The disk queue, or the user's scheduler, then gets them.
+        """
         self._gate.count_waiting()  # before they are removed
         taken = []
         for queued_origin in self._gate.origins.values():
