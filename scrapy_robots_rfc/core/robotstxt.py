@@ -309,6 +309,6 @@ def _check_order(url: str | bytes, agent: str) -> None:
 
 @lru_cache(maxsize=1024)
 def _crawler_keys(tokens: str | tuple[str, ...]) -> tuple[tuple[str, GroupKey], ...]:
-    """Return the keys for all tokens; see `crawler_keys`."""
+    """Return the keys for finding the user-agent lines of all tokens; see `crawler_keys`."""
     names = product_tokens(tokens) if isinstance(tokens, str) else tokens
     return tuple(chain.from_iterable(map(crawler_keys, names)))

@@ -187,7 +187,9 @@ class PendingFetches:
         fetch.policy = policy
         self.line.pop(fetch.origin, None)
         try:
-            self.on_end(fetch)  # first, because it may count the requests that are waiting for it
+            # First, because it may count the requests that are waiting for the fetch. Those that it
+            # wakes leave the queue in a later iteration.
+            self.on_end(fetch)
         finally:
             del self.fetches[fetch.origin]
             for waiter in fetch.waiters:

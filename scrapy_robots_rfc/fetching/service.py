@@ -298,7 +298,7 @@ class RobotsService:
             # So use it for the robots.txt request, too.
             self._crawl.policy_changed(await self._files.read(origin, entry))
         # An entry that is fresh here doesn't apply to this route. So request the file, without the
-        # store's lock.
+        # lock, which other workers don't need as long as they have that entry.
         return None, lookup.may_fetch or lookup.is_fresh
 
     # Making an attempt.

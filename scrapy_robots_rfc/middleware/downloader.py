@@ -187,7 +187,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         """
         if request.meta[MARK].fetch.has_ended:
             raise IgnoreRequest("the fetch no longer waits for this robots.txt request")
-        self.user_agents.save_header(request)
+        self.user_agents.save_header(request)  # for `robots_txt_answered`
         origin = self.origin_of(request)
         if origin is None or self.throttle.take(request, origin):
             return None

@@ -170,9 +170,9 @@ class Gate:
         if policy is not None and policy.for_all_routes:  # no need to know the request's route
             return Permit(policy)
         has_room = pending.has_room()
-        # Only peek if a fetch can start, or if one of these may apply to the request: `policy`,
-        # which is a failure of requests without a route, or the kept permit. A failure of the
-        # request's own route is found by `_on_room`, which asks again.
+        # Peek only if that can matter: a fetch can start, or one of these may be for the request:
+        # `policy`, a failure of requests without a route, or the kept permit. For a failure of the
+        # request's own route, it gets in line, and `_on_room` asks again.
         if has_room or policy is not None or queued_origin.kept_permit is not None:
             request = peek()
             # A fetch without the request's proxy would reveal the crawler's own address, so start
