@@ -162,7 +162,7 @@ def page_counter(crawler: Crawler) -> Callable[[str], int]:
 
 
 def count_active(crawler: Crawler) -> int:
-    """Return the number of requests in the downloader, also in its middlewares."""
+    """Return the number of requests in the downloader, including its middlewares."""
     return len(_get(crawler, _downloader(crawler), "Downloader.active") or ())
 
 

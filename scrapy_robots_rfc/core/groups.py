@@ -90,7 +90,7 @@ def _has_rules(file: bytes, start: int, end: int) -> bool:
     """Return whether part of a file contains a rule."""
     if end - start < _SHORTEST_RULE:  # usually, there is nothing between two user-agent lines
         return False
-    # The rest of a long line is ignored, also if more than `MAX_LINE` blanks come before the key.
+    # The rest of a long line is ignored, including a key that comes after `MAX_LINE` blanks.
     if any(len(match[0]) <= MAX_LINE + len("\n") for match in _usual_rules(file, start, end)):
         return True
     lines = (match[1].decode("latin-1") for match in _possible_rule_lines(file, start, end))

@@ -167,5 +167,5 @@ def _parse_product(word: str, *, is_own_name: bool) -> _Product | None:
 
 
 def _is_sent_by_browsers(name: str) -> bool:
-    """Return whether browsers send a word, ignoring digits at its end. Not with a `/` in it."""
+    """Return whether browsers send a word without a `/`, ignoring a number at its end."""
     return name.lower().rstrip("0123456789._-") in _BROWSER_WORDS  # `Win64`, `X11`

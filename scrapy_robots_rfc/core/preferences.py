@@ -60,9 +60,10 @@ _STRICTNESS = {None: 0, True: 1, False: 2}
 
 
 def parse_uses(value: object) -> tuple[str, ...] | None:
-    """Parse a user-supplied value into lowercase labels, replacing synonyms and nicknames.
+    """Parse the uses that a crawl declares into lowercase labels, replacing synonyms and nicknames.
 
-    An unknown label may be misspelled, which must not allow more, so it declares all known labels.
+    Each label can only disallow more pages. An unknown one may be a misspelling, so it declares all
+    known labels.
 
     :param value: a list or a comma-separated string of labels.
     :returns: the labels, or `None` if the value is `None`.
@@ -110,7 +111,7 @@ _ITEM = rf"""(?:
   | "(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"        # a string
   | -?(?:\d{{1,12}}\.\d{{1,3}}|\d{{1,15}})(?![\d.])     # a number
   | \?[01] | @-?\d{{1,15}}(?![\d.])                    # a boolean, a date
-  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes, not just `=`
+  | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?(?:(?<!:)={{1,2}})?:  # bytes, not just padding
   | %"(?:[\x20\x21\x23\x24\x26-\x7e]|{_ESCAPED})*"     # a display string
 )"""
 # The parameters of a value: `;x=1`.

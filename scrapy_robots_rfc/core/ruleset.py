@@ -303,9 +303,9 @@ def _group_by_longest_run(patterns: Collection[str]) -> dict[str, str]:
 def _group_by_rare_text(patterns: Collection[str]) -> dict[str, str]:
     """Group the patterns of many special rules by a rare part of each, with one pattern per line.
 
-    So few rules are tried for a target. The part is the pattern's needle if no other rule has that
-    needle, or else the start or end of the pattern's rarest run. The result also contains every
-    needle as a key, because `_literals_in` only finds substrings of the target that are keys.
+    That way, few rules are tried for a target. The part is the pattern's needle if no other rule
+    has that needle, or else the start or end of the pattern's rarest run. The result also contains
+    every needle as a key, because `_literals_in` only finds substrings of the target that are keys.
     """
     texts = _without_special(patterns)
     needles = list(map(_needle, texts))

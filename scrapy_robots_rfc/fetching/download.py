@@ -289,7 +289,7 @@ class Downloader:
         exchange.received = 0
         exchange.has_enough = False
         exchange.is_unanswered = True
-        if self._has_small_pool:
+        if self._has_small_pool:  # this request is among the active ones
             exchange.has_connection = _scrapy.count_active(self._crawler) <= self._pool_size
 
     def _headers_received(self, exchange: _Exchange, headers: Headers, **_: object) -> None:

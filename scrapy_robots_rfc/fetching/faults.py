@@ -57,7 +57,7 @@ _NO_DESCRIPTOR = Local(
 )
 #: The result if a request may have waited for a connection of a small pool until its timeout.
 NO_CONNECTION = Local(
-    "no connection is free", "raise CONCURRENT_REQUESTS, or ROBOTS_TIMEOUT", shortage=True
+    "no connection was free", "raise CONCURRENT_REQUESTS, or ROBOTS_TIMEOUT", shortage=True
 )
 _NO_PORT = Local(
     "no local port is left",

@@ -82,17 +82,17 @@ class KnownPolicies:
             return None
         return failure
 
-    def validity(self, origin: Origin, route: Route, copy: CacheEntry | None) -> Validity | None:
+    def validity(self, origin: Origin, route: Route, entry: CacheEntry | None) -> Validity | None:
         """Return the validity of the last result for a route, fresh or not, or `None`.
 
         The log and the stats compare the next result with it.
 
-        :param copy: the origin's entry in memory.
+        :param entry: the origin's entry in memory.
         """
         failure = self._failures.get((origin, route))
-        if failure is not None and (copy is None or failure.fetched >= copy.fetched):
+        if failure is not None and (entry is None or failure.fetched >= entry.fetched):
             return failure.validity
-        return None if copy is None else copy.validity
+        return None if entry is None else entry.validity
 
     def add(self, origin: Origin, route: Route, policy: OriginPolicy, entry: CacheEntry) -> None:
         """Add the result of a fetch, which is for all routes or only for requests without a route.

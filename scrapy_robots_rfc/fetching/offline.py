@@ -21,7 +21,7 @@ _ALLOWED = Validity(Outcome.UNAVAILABLE, math.inf)
 
 
 class OfflineReplay:
-    """The `FixedPolicies` of a crawl with HTTPCACHE_IGNORE_MISSING, which must not send anything.
+    """The `FixedPolicies` of an offline replay.
 
     Responses from the HTTP cache need no robots.txt, so it allows everything.
 

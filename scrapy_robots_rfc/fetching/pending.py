@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 #: Maximum number of fetches that have room. It is lower if CONCURRENT_REQUESTS is small.
 MAX_FETCHES = 256
-# The same as a multiple of CONCURRENT_REQUESTS. A fetch mostly waits for its site, so it needs much
-# less of the machine than a page.
+# The same as a multiple of CONCURRENT_REQUESTS. A fetch mostly waits for its site, so it needs far
+# fewer resources than a page.
 _ROOMS_PER_PAGE = 16
 # Maximum number of places in the line to look at in one iteration of the event loop.
 _MAX_LOOKS = 20
@@ -62,6 +62,7 @@ class PendingFetch:
     :param waits_for_turn: True while that request waits for its site's turn.
     :param timed_from: when the timeout for the current exchange started.
     :param is_late: True if `tick` has cancelled the current exchange.
+    :param doubtful_timeouts: number of timeouts that may have been waits for a connection.
     """
 
     origin: Origin
@@ -78,6 +79,7 @@ class PendingFetch:
     waits_for_turn: bool = False
     timed_from: float = 0.0
     is_late: bool = False
+    doubtful_timeouts: int = 0
     task: Cancellable | None = None
     waiters: list[Waiter[OriginPolicy | None]] = field(default_factory=list)
 
@@ -288,9 +290,8 @@ class PendingFetches:
             self._exchanging.discard(fetch)
             self._connected.discard(fetch)  # `leave` follows when the fetch sleeps or ends
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
-        if (
-            fetch.has_ended
-        ):  # by `tick` or `cancel_all`, while a middleware ignored the cancellation
+        # `tick` or `cancel_all` ended it while a middleware ignored the cancellation.
+        if fetch.has_ended:
             raise RuntimeError("the fetch has ended")  # `_run` ignores it
         return result
 

@@ -58,8 +58,12 @@ from scrapy_robots_rfc.settings import Settings
 
 # The first and the longest pause between checks for a file that another worker has locked.
 _LOCK_PAUSES = 0.1, 1.0
-# The same before retrying after the machine ran out of file descriptors, ports or memory.
+# The same before retrying after the machine ran out of file descriptors, memory or the like.
 _SHORTAGE_PAUSES = 0.5, 15.0
+
+
+# Maximum number of doubtful timeouts per fetch that aren't held against the site.
+_MAX_DOUBTFUL = 2
 
 
 class Crawl(Protocol):
@@ -239,7 +243,7 @@ class RobotsService:
                 continue
             fetched = await self._request(fetch)
             access = fetched.access
-            if isinstance(access, Local) and access.shortage:  # nothing was sent
+            if isinstance(access, Local) and access.shortage:  # so it isn't an attempt
                 pause = next(shortage_pauses)
                 # Only the signal needs this policy.
                 policy = await self._files.read(fetch.origin, self._entry_after(fetch, fetched))
@@ -326,17 +330,10 @@ class RobotsService:
                 request.headers[b"Cookie"] = step.cookie
             answer = await self.pending.run_exchange(fetch, self.download.send(request))
             if isinstance(answer, Exception):
-                if not isinstance(answer, IgnoreRequest):  # as in Scrapy's own middleware
-                    self._count(stats.EXCEPTION_COUNT.format(exception=type(answer)))
-                failure = access_after(answer, settings.timeout)
-                if isinstance(answer, TIMEOUT_ERRORS) and not request.meta[MARK].has_connection:
-                    failure = NO_CONNECTION
-                if isinstance(failure, Unreachable):
-                    failure = failure._replace(cause=step.with_target(failure.cause))
-                return Fetched(sparing_site(failure, request))
+                return self._without_response(fetch, answer, step, request)
             response, body = answer
             cookies.keep(response)
-            following = step.after_response(
+            next_step = step.after_response(
                 response.status,
                 response.headers.get(b"Location"),
                 body,
@@ -344,17 +341,33 @@ class RobotsService:
                 # A 304 only confirms our copy if we sent its validators.
                 cached=entry.body if entry is not None and validators is not None else None,
             )
-            if not isinstance(following, FetchStep):
-                access: Access = following
+            if not isinstance(next_step, FetchStep):
+                access: Access = next_step
                 break
-            step = following
+            step = next_step
         self._count(stats.RESPONSE_COUNT)
         self._count(stats.RESPONSE_STATUS_COUNT.format(status=response.status))
         if isinstance(access, Unreachable):
-            cause = step.with_target(access.cause)
-            return self._failed(response, access._replace(cause=cause), request)
+            if not access.refused:  # that cause is about a redirect anyway
+                access = access._replace(cause=step.with_target(access.cause))
+            return self._failed(response, access, request)
         fetched = self._fetched(response, access, step.url, validators)
         return fetched._replace(other_host=step.has_left_host)
+
+    def _without_response(
+        self, fetch: PendingFetch, error: Exception, step: FetchStep, request: Request
+    ) -> Fetched:
+        """Return the result of an attempt that ended with an exception."""
+        if not isinstance(error, IgnoreRequest):  # as in Scrapy's own middleware
+            self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
+        access = access_after(error, self._settings.timeout)
+        if isinstance(error, TIMEOUT_ERRORS) and not request.meta[MARK].has_connection:
+            fetch.doubtful_timeouts += 1
+            if fetch.doubtful_timeouts <= _MAX_DOUBTFUL:
+                access = NO_CONNECTION
+        if isinstance(access, Unreachable):
+            access = access._replace(cause=step.with_target(access.cause))
+        return Fetched(sparing_site(access, request))
 
     def _failed(self, response: Response, access: Unreachable, request: Request) -> Fetched:
         """Return the result of an attempt whose response says that the file is unreachable."""

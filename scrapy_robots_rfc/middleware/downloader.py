@@ -183,7 +183,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
     def _pace_robots_txt(self, request: Request) -> _Result:
         """Let one of our robots.txt requests through when its site's turn comes.
 
-        :raises IgnoreRequest: an earlier middleware has held it for longer than ROBOTS_TIMEOUT.
+        :raises IgnoreRequest: the fetch ended while an earlier middleware held the request.
         """
         if request.meta[MARK].fetch.has_ended:
             raise IgnoreRequest("the fetch no longer waits for this robots.txt request")

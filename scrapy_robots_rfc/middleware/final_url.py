@@ -60,7 +60,7 @@ class FinalUrls:
         own = getattr(middleware, "process_response", None)
         methods.process_response = self.process_response if own is None else self._before(own)
 
-    # Scrapy passes `spider` to a subclass's method that has this argument, as `wraps` tells it.
+    # `wraps` keeps the signature, so Scrapy still passes `spider` to a method that takes it.
 
     def _with_url(self, judge: Callable[..., Any]) -> Callable[..., Any]:
         """Return a `process_request` that saves a request's URL before the middleware judges it.

@@ -152,15 +152,21 @@ def waits_in_scheduler(settings: BaseSettings) -> bool:
 
 def uses_our_queue(settings: BaseSettings) -> bool:
     """Return whether Scrapy's scheduler, or a subclass of it, stores requests in our queue."""
+    return _is_scrapys(class_of(settings["SCHEDULER"])) and is_kind(
+        settings[QUEUE], OriginPriorityQueue
+    )
+
+
+def _is_scrapys(scheduler: Any) -> bool:  # noqa: ANN401 - a setting may be anything
+    """Return whether a class is Scrapy's scheduler, or a subclass of it."""
     # `issubclass` would be true for any class with a scheduler's methods.
-    bases = getattr(class_of(settings["SCHEDULER"]), "__mro__", ())
-    return Scheduler in bases and is_kind(settings[QUEUE], OriginPriorityQueue)
+    return Scheduler in getattr(scheduler, "__mro__", ())
 
 
 def _queue_advice(settings: BaseSettings) -> str:
     """Return what to write into the settings, so that requests wait in the scheduler."""
     scheduler = class_of(settings["SCHEDULER"])
-    if Scheduler in scheduler.__mro__:
+    if _is_scrapys(scheduler):
         return f'{QUEUE} = "{OUR_QUEUE}"'
     return f'SCHEDULER = scrapy_robots_rfc.scheduler_around("{global_object_name(scheduler)}")'
 
@@ -178,7 +184,8 @@ def _is_third_party(component: str | type) -> bool:
 class NameChecker:
     """Warns once about each spider attribute and meta key that has no effect.
 
-    That is the case if it looks like a misspelling of ours, or needs ROBOTS_USE, which is not set.
+    A name has none if it is likely a misspelling of ours, or if it needs ROBOTS_USE and that is not
+    set.
     """
 
     def __init__(self, crawler: Crawler, settings: Settings) -> None:
@@ -235,7 +242,7 @@ def _check_required(settings: Settings, scrapy_settings: BaseSettings, our_class
         if optional.setting == DOWNLOADER_MIDDLEWARES:
             if not settings.obey:  # it is disabled, like ours
                 continue
-            # It must come after ours, because ours judges each request first.
+            # It must come after ours, because it uses the policy that ours has judged by.
             before_ours = _before_ours(scrapy_settings, our_class)
             enabled = [each for each in enabled if each not in before_ours]
             place = "after RfcRobotsTxtMiddleware"

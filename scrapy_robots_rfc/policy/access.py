@@ -115,8 +115,8 @@ class Local(NamedTuple):
     :param cause: a description of the failure.
     :param advice: what the user can do about it.
     :param error: the exception, if its traceback is useful.
-    :param shortage: True if the machine ran out of file descriptors, ports or memory, so that a
-        later attempt may succeed.
+    :param shortage: True if the machine ran out of file descriptors, ports, memory or connections,
+        so that a later attempt may succeed.
     """
 
     cause: str
@@ -141,6 +141,7 @@ _WEB = {"http": _HTTP, "https": SCHEMES["https"]}
 
 
 def _no_cookie(_url: str) -> bytes:
+    """Send no cookie. This is the default of `FetchStep.cookie_for`."""
     return b""
 
 

@@ -459,9 +459,9 @@ def _has_foreign_files(folder: Path, *, has_state: bool) -> bool:
     """
     max_empty = 4 if has_state else -1
     return any(
-        path.is_file()
+        not path.name.startswith(_OUR_PREFIXES)
+        and path.is_file()
         and path.stat().st_size > max_empty
-        and not path.name.startswith(_OUR_PREFIXES)
         for path in folder.rglob("*")
     )
 

@@ -148,7 +148,7 @@ class Gate:
     def permit(self, queued_origin: QueuedOrigin, peek: Peek) -> Permit | None:
         """Return a permit for an origin's next request, or `None` if it has to wait.
 
-        In that case, `wake` will be called when it may no longer have to, but not before this
+        In that case, `wake` will be called when the answer may have changed, but not before this
         returns.
 
         :param peek: returns that request. A fetch uses its proxy, `bindaddress` and FTP account.
@@ -188,6 +188,7 @@ class Gate:
                 service.fetch(origin, request)
                 return None
         if origin not in pending.line:
+            # If it waits for long, another worker takes its turn.
             has_shared_turn = self._throttle.is_shared and origin in self._throttle.sites
             pending.get_in_line(origin, first=has_shared_turn)
         return None  # `_on_room` will be called

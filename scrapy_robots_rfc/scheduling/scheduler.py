@@ -1,4 +1,4 @@
-"""Keep requests in front of a third-party scheduler, such as the one from scrapy-redis.
+"""Hold requests in memory for a third-party scheduler, such as the one from scrapy-redis.
 
 `scheduler_around` creates a subclass of the user's scheduler, using only Scrapy's public interface.
 If a request's robots.txt is unknown, or its turn has not come, the request is put aside in memory,
@@ -117,7 +117,7 @@ class _PuttingAside:
         return None
 
     def close(self, reason: str) -> Any:  # noqa: ANN401 - whatever the scheduler returns
-        """Return these requests to the scheduler, then close it if it has a `close` method."""
+        """Return the requests put aside to the scheduler, then close it if it can be closed."""
         close = getattr(super(), "close", None)
         try:
             for request in self._aside.take_all():

@@ -1,8 +1,9 @@
 """Throttle, which gives requests their turns so that each paced site's interval is kept.
 
 A turn is permission to send a request to a paced site. The queue takes a turn when it hands out a
-request (`take`). Once a request was judged, the middleware asks again (`admit`). If it has no turn,
-because it bypassed the queue, or its URL or the interval has changed, it waits (`wait_for_turn`).
+request (`take`). Once a request has been judged, the middleware asks again (`admit`). If it has no
+turn, because it bypassed the queue, or its URL or the interval has changed, it waits
+(`wait_for_turn`).
 Each turn ends in one of these ways:
 
 - The response begins to arrive, or the request fails: `answered` starts the interval.
@@ -114,7 +115,7 @@ class Throttle:
         site.turns.ended_without_turn(policy.fetched, self.interval(site.origin))
 
     def _pace_to_keep(self, policy: OriginPolicy, agent: Agent) -> tuple[Pace | None, Bound | None]:
-        """Return the pace that a site requests for an agent, and the bound that applies now."""
+        """Return the pace to keep for an agent, and the bound that applies now, or `None`."""
         settings = self._settings
         if settings is None or not self._max_interval:
             return None, None
@@ -123,7 +124,7 @@ class Throttle:
         # If the interval is so long that all pages are dropped, there is nothing to pace, except in
         # a dry run, which fetches them.
         if bound is not None and settings.forbids(bound) and not settings.dry_run:
-            return None, bound
+            return None, None
         return pace, bound
 
     def interval(self, origin: Origin) -> float:

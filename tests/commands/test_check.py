@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
@@ -238,7 +238,11 @@ def test_refused_redirect_is_named(tmp_path: Path, command: str) -> None:
     """A redirect that ROBOTS_REDIRECTS refuses is the reason why the site is unreachable, and the
     advice names the setting.
     """
-    with Site({"/robots.txt": redirect("http://localhost:1/")}) as site:
+    replies: dict[str, Any] = {
+        "/robots.txt": redirect("/moved"),
+        "/moved": redirect("http://localhost:1/"),
+    }
+    with Site(replies) as site:
         done = run(command, site.url("/x"), "-s", "ROBOTS_REDIRECTS=same-host", folder=tmp_path)
     assert done.code == 2
     assert "unreachable" in done.err

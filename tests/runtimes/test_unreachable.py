@@ -8,10 +8,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy.exceptions import CloseSpider
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 
+from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching import pending
-from tests.support.crawling import Pages, close_when, crawl
+from tests.support.crawling import Pages, close_when, crawl, listening
 from tests.support.running import in_every_runtime
 from tests.support.site import HANG, PAGE, Reply, Site, failing, robots
 from tests.support.timed_site import gaps, urls
@@ -125,6 +127,28 @@ async def test_wait_for_a_connection_is_no_timeout(site: Site) -> None:
         settings = {"CONCURRENT_REQUESTS": 4, "ROBOTS_TIMEOUT": 1, "ROBOTS_UNREACHABLE_BACKOFF": []}
         result = await crawl(pages, settings)
     assert result.outcomes == dict.fromkeys(pages, 200)
+
+
+@in_every_runtime
+async def test_hanging_site_while_all_connections_are_used(site: Site) -> None:
+    """A site that never answers is unreachable in the end, even if no connection may be free."""
+    site.replies["/robots.txt"] = HANG
+    errors: list[str] = []
+
+    async def download(spider: Spider, url: str) -> None:
+        assert spider.crawler.engine is not None
+        try:
+            await spider.crawler.engine.download_async(Request(url))
+        except IgnoreRequest as error:
+            errors.append(type(error).__name__)
+
+    def download_all(spider: Spider) -> None:
+        for url in urls(site, 6):
+            Runtime().spawn(download(spider, url))
+
+    settings = {"CONCURRENT_REQUESTS": 4, "ROBOTS_TIMEOUT": 0.5, "ROBOTS_UNREACHABLE_BACKOFF": []}
+    await crawl([], settings, prepare=listening(download_all, signals.spider_opened))
+    assert errors == ["RobotsDisallowed"] * 6
 
 
 @in_every_runtime

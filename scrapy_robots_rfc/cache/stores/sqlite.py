@@ -204,7 +204,7 @@ class SqliteStore(Store):
         This must happen before SQLite opens the file. Otherwise, SQLite might roll back the other
         program's transaction.
 
-        :returns: false if the file is missing, empty or unreadable.
+        :returns: False if the file is missing, empty or unreadable.
         :raises StoreError: if the file belongs to another program.
         """
         try:
@@ -231,8 +231,8 @@ class SqliteStore(Store):
     def _rename_damaged(self, error: sqlite3.Error) -> None:
         """Rename the damaged file to an unused name, such as ``robots.sqlite.damaged``.
 
-        Called with the lock, after a new connection has failed, too, so it is not the good file of
-        another process.
+        Called with the lock, after a new connection has failed as well. So the file isn't a good
+        one that another process has just created.
 
         :param error: raised again if the file is empty, because then it is not damaged.
         :raises StoreError: the file belongs to another program.
