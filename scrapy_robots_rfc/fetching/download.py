@@ -65,6 +65,7 @@ class _Exchange:
     :param codings: the response's Content-Encoding header values.
     :param received: number of body bytes received so far.
     :param has_enough: True if we stopped the transfer because the rest isn't needed.
+    :param was_held: True until the request has passed all middlewares.
     :param has_connection: False if the pool may have had no connection left for the request.
     :param is_unanswered: True from when the request reaches its downloader slot until a response
         comes from there. A failed download leaves it True.
@@ -74,6 +75,7 @@ class _Exchange:
     codings: Sequence[bytes] = ()
     received: int = 0
     has_enough: bool = False
+    was_held: bool = True
     has_connection: bool = True
     is_unanswered: bool = False
 
@@ -285,6 +287,7 @@ class Downloader:
     def _reached(self, exchange: _Exchange, request: Request, **_: object) -> None:
         """Reset the exchange, because a request or its retry was added to its slot's queue."""
         exchange.fetch.request = request
+        exchange.was_held = False
         exchange.codings = ()
         exchange.received = 0
         exchange.has_enough = False

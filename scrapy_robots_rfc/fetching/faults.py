@@ -55,6 +55,10 @@ _NO_DESCRIPTOR = Local(
     "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS",
     shortage=True,
 )
+#: The result if a request has not passed all middlewares before its timeout.
+HELD = Local(
+    "a middleware held the request until its timeout", "make it ignore requests for robots.txt"
+)
 #: The result if a request may have waited for a connection of a small pool until its timeout.
 NO_CONNECTION = Local(
     "no connection was free", "raise CONCURRENT_REQUESTS, or ROBOTS_TIMEOUT", shortage=True

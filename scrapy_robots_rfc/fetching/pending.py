@@ -309,6 +309,8 @@ class PendingFetches:
         requests = [fetch.request for fetch in self._exchanging if fetch.request is not None]
         queued = _scrapy.queued_requests(self._crawler, requests)
         for fetch in list(self._exchanging):
+            if fetch not in self._exchanging:  # without asyncio, this loop may have ended it
+                continue
             if fetch.waits_for_turn or fetch.request in queued:
                 fetch.timed_from = now
                 self._connected.discard(fetch)

@@ -31,7 +31,7 @@ from scrapy_robots_rfc.core.text import error_text
 from scrapy_robots_rfc.errors import RobotsUndecided
 from scrapy_robots_rfc.fetching.cookies import FetchCookies
 from scrapy_robots_rfc.fetching.download import MARK, Downloader
-from scrapy_robots_rfc.fetching.faults import NO_CONNECTION, access_after
+from scrapy_robots_rfc.fetching.faults import HELD, NO_CONNECTION, access_after
 from scrapy_robots_rfc.fetching.known import FixedPolicies, KnownPolicies
 from scrapy_robots_rfc.fetching.parsed import OriginPolicy
 from scrapy_robots_rfc.fetching.pending import PendingFetch, PendingFetches
@@ -361,7 +361,10 @@ class RobotsService:
         if not isinstance(error, IgnoreRequest):  # as in Scrapy's own middleware
             self._count(stats.EXCEPTION_COUNT.format(exception=type(error)))
         access = access_after(error, self._settings.timeout)
-        if isinstance(error, TIMEOUT_ERRORS) and not request.meta[MARK].has_connection:
+        exchange = request.meta[MARK]
+        if isinstance(error, TIMEOUT_ERRORS) and exchange.was_held:
+            access = HELD
+        elif isinstance(error, TIMEOUT_ERRORS) and not exchange.has_connection:
             fetch.doubtful_timeouts += 1
             if fetch.doubtful_timeouts <= _MAX_DOUBTFUL:
                 access = NO_CONNECTION

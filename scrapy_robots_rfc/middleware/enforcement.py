@@ -66,6 +66,8 @@ class Enforcement:
         :param why: the reason if the request is disallowed, or `None` if it is allowed.
         :raises RobotsDisallowed: the request is disallowed.
         """
+        if self._dry_run:  # the same object may have been sent before
+            self.let_through.discard(request)
         if policy.exempt is not None:  # its pages are always allowed
             self._count(stats.EXEMPTED)
             self._count(stats.EXEMPTED_BY.format(site=policy.exempt))
@@ -110,6 +112,7 @@ class Enforcement:
             self.let_through.add(request)
             return
         self._throttle.release(request)
+        self.judged_by.pop(request, None)  # the same object may be sent again
         cause = self._errors.get(decision.origin) if decision.reason is Reason.LOCAL else None
         if self._is_one_page_command and decision.reason in (Reason.UNREACHABLE, Reason.LOCAL):
             raise UnreachableError(f"{refusal.why}; {shown} was not sent") from cause

@@ -29,6 +29,9 @@ from scrapy_robots_rfc.scheduling.throttle import Throttle
 #: that was handed out with it.
 MAX_STALE = 60.0
 
+#: The number of workers whose turns a request may have waited for, with shared turns.
+MAX_WORKERS = 100
+
 #: Maximum number of parts that the queue checks in one call, because each check may peek at a
 #: request and start a fetch. The next call continues.
 MAX_LOOKS = 20
@@ -209,16 +212,17 @@ class Gate:
     def covers(self, permit: Permit, request: Request, origin: Origin) -> bool:
         """Return whether a permit's policy may decide about a request to an origin.
 
-        It may have been stale for `MAX_STALE` plus the site's interval, for which the request may
-        have waited.
+        It may have been stale for `MAX_STALE` plus the time that the request may have waited for
+        its turn. This is the site's interval, or many of them if other workers take turns.
         """
         policy = permit.policy
         if policy is None or policy.origin != origin or self._service is None:
             return False
         excess = self._clock() - policy.validity.fresh_until - MAX_STALE
-        # Usually it is negative, so the interval doesn't have to be looked up.
-        if excess >= 0 and excess >= self._throttle.interval(policy.origin):
-            return False
+        if excess >= 0:  # usually not, so the interval doesn't have to be looked up
+            turns = MAX_WORKERS if self._throttle.is_shared else 1
+            if excess >= turns * self._throttle.interval(policy.origin):
+                return False
         return policy.for_all_routes or self._service.routes.of(request) == permit.route
 
     def _on_room(self, origin: Origin) -> None:

@@ -75,7 +75,7 @@ class SharedTurns(Turns):
     def start(self, request: object) -> None:
         """Use the turn granted by `wait` for a request."""
         super().start(request)
-        if self._has_turn:
+        if self._has_turn and self._request is None:  # an exempt request may be sent meanwhile
             self._request = request
 
     def unused(self, request: object) -> None:

@@ -162,6 +162,7 @@ class RfcUseMiddleware:
         """
         # A callback may have copied this from another page's meta.
         request.meta.pop(PERMITTED_KEY, None)
+        self._sent.pop(request, None)  # the same object may have been sent before
         policy = self._robots.enforcement.judged_by.pop(request, None)
         if policy is None:  # robots.txt doesn't apply to the request, or its site is exempt
             return

@@ -17,6 +17,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_robots_rfc import OriginPriorityQueue
 from scrapy_robots_rfc._scrapy import peek
 from scrapy_robots_rfc.policy.origins import Origin
+from scrapy_robots_rfc.scheduling.gate import Permit
 from tests.support.crawling import crawl
 from tests.support.disk_queues import crawler as gated, queue
 from tests.support.gates import Files, Turns, add_engine, add_gate
@@ -158,10 +159,32 @@ def test_paced_site_is_first_in_line() -> None:
     for site in (1, 2, 3):
         queue.push(page(site, site))
     turns.sites = {Origin("http", "site3.example", 80): None}
+    turns.is_shared = True
     assert queue.pop() is None
     [first] = files.fetches
     files.end(first)
     assert [origin.host for origin in files.fetches] == ["site3.example"]
+
+
+@pytest.mark.parametrize(("is_shared", "seconds"), [(False, 61), (True, 160)])
+def test_file_that_expires_while_a_request_waits_for_its_turn(
+    is_shared: bool, seconds: int
+) -> None:
+    """A file is used for a minute and an interval more, or 100 intervals with other workers."""
+    files, turns = Files(lambda _: False), Turns(lambda _: True)
+    turns.is_shared = is_shared
+    crawler = get_crawler(Spider)
+    gate = add_gate(crawler, files=files, turns=turns)
+    origin = Origin("https", "paced.example", 443)
+    policy: Any = SimpleNamespace(
+        origin=origin, for_all_routes=True, validity=SimpleNamespace(fresh_until=0.0)
+    )
+    request = Request(f"{origin}/")
+    permit = Permit(policy)
+    turns.now = seconds - 0.1
+    assert gate.policy_for(request, origin, permit) is policy
+    turns.now = seconds
+    assert gate.policy_for(request, origin, permit) is None
 
 
 class Failing(Files):

@@ -364,6 +364,7 @@ def test_answer_to_a_request_without_a_turn(world: World) -> None:
     worker, other = Worker(world, "one", way=5), Worker(world, "other")
     worker.go()
     other.go()
+    worker.turns.start("another")
     worker.turns.answered("another", 1.0, world.now)
     world.run(4)
     assert worker.calls == ["take"]

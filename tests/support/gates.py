@@ -96,7 +96,7 @@ class Turns:
 
     def __init__(self, due: Callable[[Origin], bool] | None = None) -> None:
         self.now = 0.0
-        self.is_shared = True
+        self.is_shared = False
         self.is_due = due or (lambda _: True)
         self.sites = {} if due is None else {Origin("https", "paced.example", 443): None}
         self.waiting: set[Origin] = set()
