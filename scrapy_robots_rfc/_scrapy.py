@@ -186,14 +186,17 @@ def slot_delay(crawler: Crawler, slot: str) -> float:
     return _get(crawler, _slots(crawler).get(slot), "Slot.delay") or 0.0
 
 
-def has_small_pool(crawler: Crawler) -> bool:
-    """Return whether pages and robots.txt files share a pool of CONCURRENT_REQUESTS connections.
+def small_pool_size(crawler: Crawler) -> int:
+    """Return the number of connections that pages and robots.txt files share, or 0 if they don't.
 
-    This is the case for Scrapy's aiohttp and httpx handlers, whose pools cannot be enlarged.
+    Scrapy's aiohttp and httpx handlers have a pool of CONCURRENT_REQUESTS connections, which cannot
+    be enlarged.
     """
     handlers = crawler.settings.getwithbase("DOWNLOAD_HANDLERS")
     paths = f"{handlers.get('http')} {handlers.get('https')}"
-    return any(pool in paths for pool in _SMALL_POOLS)
+    if not any(pool in paths for pool in _SMALL_POOLS):
+        return 0
+    return crawler.settings.getint("CONCURRENT_REQUESTS")  # 0 means no limit
 
 
 def allow_one_more(crawler: Crawler) -> Callable[[], None]:
@@ -221,10 +224,7 @@ def allow_one_more(crawler: Crawler) -> Callable[[], None]:
 
 def queued_requests(crawler: Crawler, requests: Iterable[Request]) -> set[Request]:
     """Return all requests in the queues of the downloader slots that the given requests are in."""
-    slots = _slots(crawler)
-    names = {request.meta.get("download_slot", "") for request in requests}
-    busy = filter(None, map(slots.get, names))
-    return {queued[0] for slot in busy for queued in _get(crawler, slot, "Slot.queue") or ()}
+    return {queued[0] for queue in _queues_of(crawler, requests) for queued in queue}
 
 
 def remove_from_queue(crawler: Crawler, request: Request) -> bool:
@@ -232,25 +232,24 @@ def remove_from_queue(crawler: Crawler, request: Request) -> bool:
 
     :returns: whether it was in the queue.
     """
-    queue = _queue_of(crawler, request)
-    found = _find(queue, request)
-    if found is not None:
-        queue.remove(found)
-    return found is not None
+    for queue in _queues_of(crawler, [request]):
+        for queued in queue:
+            if queued[0] is request:
+                queue.remove(queued)
+                return True
+    return False
 
 
-def _queue_of(crawler: Crawler, request: Request) -> Private:
-    """Return the queue of the downloader slot that a request is in.
+def _queues_of(crawler: Crawler, requests: Iterable[Request]) -> list[Private]:
+    """Return the queues of the downloader slots that requests are in.
 
-    Scrapy adds the slot's name to the meta of a request that reaches its slot.
+    Each item is a tuple that starts with a request. Scrapy adds the slot's name to the meta of a
+    request that reaches its slot.
     """
-    slot = _slots(crawler).get(request.meta.get("download_slot", ""))
-    return _get(crawler, slot, "Slot.queue") or ()
-
-
-def _find(queue: Private, request: Request) -> Private:
-    """Return a request's item in a slot's queue, a tuple that starts with the request."""
-    return next((queued for queued in queue if queued[0] is request), None)
+    slots = _slots(crawler)
+    names = {request.meta.get("download_slot", "") for request in requests}
+    busy = filter(None, map(slots.get, names))
+    return [_get(crawler, slot, "Slot.queue") or () for slot in busy]
 
 
 def handler_of(crawler: Crawler, scheme: str) -> Private:

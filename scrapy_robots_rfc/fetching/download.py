@@ -5,7 +5,6 @@ size, checks that the body is complete, and decodes it. `service.py` follows red
 """
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -104,9 +103,7 @@ class Downloader:
         # One byte past the limit, so that the parser can tell that the file was truncated.
         self._limit = settings.max_size + 1
         self._meta = {**META, "download_timeout": settings.timeout}
-        # Whether robots.txt requests and pages share a small pool, and its number of connections.
-        self._has_small_pool = _scrapy.has_small_pool(crawler)
-        self._pool_size = crawler.settings.getint("CONCURRENT_REQUESTS") or math.inf
+        self._pool_size = _scrapy.small_pool_size(crawler)
         if settings.unreachable_backoff:  # our own retries replace Scrapy's
             self._meta["dont_retry"] = True
         # The schemes whose download handlers still have to be adapted to our requests.
@@ -190,7 +187,7 @@ class Downloader:
         self._adapt_handler(urlparse_cached(request).scheme)
         # Let Scrapy download one more request, so that this one doesn't take the place of a page.
         # That doesn't help with a small pool, which has no connection for one more request.
-        take_back = None if self._has_small_pool else _scrapy.allow_one_more(self._crawler)
+        take_back = None if self._pool_size else _scrapy.allow_one_more(self._crawler)
         try:
             response = await engine.download_async(request)
             return response
@@ -292,7 +289,7 @@ class Downloader:
         exchange.received = 0
         exchange.has_enough = False
         exchange.is_unanswered = True
-        if self._has_small_pool:  # this request is among the active ones
+        if self._pool_size:  # this request is among the active ones
             exchange.has_connection = _scrapy.count_active(self._crawler) <= self._pool_size
 
     def _headers_received(self, exchange: _Exchange, headers: Headers, **_: object) -> None:

@@ -55,14 +55,6 @@ _NO_DESCRIPTOR = Local(
     "raise the limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS",
     shortage=True,
 )
-#: The result if a request has not passed all middlewares before its timeout.
-HELD = Local(
-    "a middleware held the request until its timeout", "make it ignore requests for robots.txt"
-)
-#: The result if a request may have waited for a connection of a small pool until its timeout.
-NO_CONNECTION = Local(
-    "no connection was free", "raise CONCURRENT_REQUESTS, or ROBOTS_TIMEOUT", shortage=True
-)
 _NO_PORT = Local(
     "no local port is left",
     "free ports, raise net.ipv4.ip_local_port_range, or lower CONCURRENT_REQUESTS",
@@ -75,6 +67,14 @@ _WRONG_ADDRESS = Local(
     "no usable local address",
     "check the meta `bindaddress` of the request, and whether the site has only IPv6 addresses that"
     " this machine cannot use",
+)
+#: The result if a request has not passed all middlewares before its timeout.
+HELD = Local(
+    "a middleware held the request until its timeout", "make it ignore requests for robots.txt"
+)
+#: The result if a request may have waited for a connection of a small pool until its timeout.
+NO_CONNECTION = Local(
+    "no connection was free", "raise CONCURRENT_REQUESTS, or ROBOTS_TIMEOUT", shortage=True
 )
 #: Operating system error caused by this machine -> result.
 _RESULT_BY_ERRNO = {

@@ -188,6 +188,8 @@ class PendingFetches:
         fetch.has_ended = True
         fetch.policy = policy
         self.line.pop(fetch.origin, None)
+        self._exchanging.discard(fetch)
+        self._connected.discard(fetch)
         try:
             # First, because it may count the requests that are waiting for the fetch. Those that it
             # wakes leave the queue in a later iteration.
@@ -324,8 +326,6 @@ class PendingFetches:
                 continue
             if fetch.is_late:
                 # A middleware ignores the cancellation. So don't wait for the task any longer.
-                self._exchanging.discard(fetch)
-                self._connected.discard(fetch)
                 self._end(fetch, self._on_error(fetch, TimeoutError()))
             else:
                 fetch.is_late = True
@@ -345,7 +345,5 @@ def max_connections(crawler: Crawler) -> int:
     If pages and robots.txt files share a pool of CONCURRENT_REQUESTS connections, a quarter of it
     is reserved for pages. Otherwise, fetches may use half of the file descriptors.
     """
-    concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")
-    if concurrent_requests and _scrapy.has_small_pool(crawler):
-        return max(1, 3 * concurrent_requests // 4)
-    return max(1, descriptor_limit() // 2)
+    pool_size = _scrapy.small_pool_size(crawler)
+    return max(1, 3 * pool_size // 4 if pool_size else descriptor_limit() // 2)

@@ -61,7 +61,6 @@ _LOCK_PAUSES = 0.1, 1.0
 # The same before retrying after the machine ran out of file descriptors, memory or the like.
 _SHORTAGE_PAUSES = 0.5, 15.0
 
-
 # Maximum number of doubtful timeouts per fetch that aren't held against the site.
 _MAX_DOUBTFUL = 2
 
@@ -162,7 +161,7 @@ class RobotsService:
 
         :raises RobotsUndecided: the spider was closed first.
         """
-        policy = self.known.get(origin) or await self.fetch_for(origin)
+        policy = await self.fetch_for(origin)
         if policy is None:
             raise undecided_error(origin)
         return policy
@@ -211,9 +210,7 @@ class RobotsService:
             policy = await fetch.result()
             if policy is None or fetch.route == route:
                 return policy
-            policy = self.known.get(origin, route)
-            if policy is not None:  # otherwise, only the other route has failed
-                return policy
+            # `fetch` finds the policy now, unless only the other route has failed.
 
     async def close(self) -> None:
         """Cancel all fetches, and close the store after waiting up to a second for its calls."""
@@ -553,9 +550,9 @@ class RobotsService:
         send = self._crawler.signals.send_catch_log_async
         parsed = _scrapy.ROBOTS_PARSED
         is_successful = isinstance(access, Successful)
-        is_new_file = policy.file is not None and (access is None or is_successful)
+        is_older_copy = access is not None and not is_successful
         try:
-            if parsed is not None and policy.file is not None and is_new_file:
+            if parsed is not None and policy.file is not None and not is_older_copy:
                 await send(parsed, robotparser=policy.file.parser, request=fetch.page)
             if access is None:  # nothing was fetched
                 return

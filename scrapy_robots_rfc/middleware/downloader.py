@@ -146,9 +146,9 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         # A robots.txt is always allowed (RFC 9309, 2.2.2).
         is_robots_txt = parts.path == ROBOTS_TXT and not parts.query and not parts.params
         problem = None
-        if origin is None:
-            problem = None if is_robots_txt else "no valid authority"
-        elif self.service.offline is not None:
+        if origin is None and not is_robots_txt:
+            problem = "no valid authority"
+        elif origin is not None and self.service.offline is not None:
             problem = self._offline_problem(request, origin)
         if problem is not None:
             self._drop_unreachable(request, origin, problem)

@@ -69,7 +69,7 @@ class FinalUrls:
         """
 
         @wraps(judge)
-        def save_first(request: Request, **spider: Any) -> Any:  # noqa: ANN401
+        def save_first(request: Request, **spider: object) -> object:
             if not request.meta.get("dont_obey_robotstxt"):
                 request.meta[JUDGED] = request.url
             return judge(request=request, **spider)
@@ -80,7 +80,7 @@ class FinalUrls:
         """Return a `process_response` that judges responses before a subclass's own one."""
 
         @wraps(own)
-        async def judge_first(request: Request, response: Response, **spider: Any) -> Any:  # noqa: ANN401
+        async def judge_first(request: Request, response: Response, **spider: object) -> object:
             response = await ensure_awaitable(self.process_response(request, response))
             return await ensure_awaitable(own(request=request, response=response, **spider))
 

@@ -436,14 +436,11 @@ def _refuse_other_queues(folder: Path) -> None:
     with suppress(OSError, ValueError):
         state = json.loads((folder / STATE).read_bytes())
     # Scrapy's queues write a dict or a list, which is empty if no requests are left.
-    is_listed = bool(state) and isinstance(state, (dict, list))
-    if not is_listed:
-        has_files = _has_foreign_files(folder, has_state=state is not None)
-        if not has_files or (folder / FILE).exists():
-            return
-    if is_listed:
+    if state and isinstance(state, (dict, list)):
         queue = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS_QUEUE})"
         advice = f". To finish that crawl, set {queue}. Otherwise, use another JOBDIR"
+    elif (folder / FILE).exists() or not _has_foreign_files(folder, has_state=state is not None):
+        return
     else:  # Scrapy only finds its files by their priorities, which the state lists
         advice = ", whose process was killed, so Scrapy cannot read them either. Use another JOBDIR"
     text = f"The requests in JOBDIR {folder.parent} were stored by another queue"

@@ -3,8 +3,7 @@
 A turn is permission to send a request to a paced site. The queue takes a turn when it hands out a
 request (`take`). Once a request has been judged, the middleware asks again (`admit`). If it has no
 turn, because it bypassed the queue, or its URL or the interval has changed, it waits
-(`wait_for_turn`).
-Each turn ends in one of these ways:
+(`wait_for_turn`). Each turn ends in one of these ways:
 
 - The response begins to arrive, or the request fails: `answered` starts the interval.
 - The request won't be sent now, because it is dropped, waits for its robots.txt, or another
@@ -317,14 +316,12 @@ class Throttle:
         """
         for request, site in list(self._turns.items()):
             will_be_sent = request in self._reached  # it has passed all middlewares
-            others_wait_since = site.waiting_since
+            since = site.waiting_since  # of other requests
             if not _scrapy.is_under_way(self._crawler, request):
                 # Scrapy still sends a request whose caller was cancelled, so the interval starts.
                 end = self.answered if will_be_sent else self.release
                 end(request)
-            elif will_be_sent or others_wait_since is None:
-                continue
-            elif self.clock() - others_wait_since >= MAX_HELD:
+            elif not will_be_sent and since is not None and self.clock() - since >= MAX_HELD:
                 self._warn_of_held(site.origin)
                 self.release(request)
 

@@ -90,6 +90,15 @@ async def turns(count: int = 8) -> None:
         await Runtime().sleep(0)
 
 
+async def full_desk() -> Desk:
+    """Return a desk where each of the first fetches has room, and no other one does."""
+    desk = Desk()
+    for number in range(MAX):
+        desk.begin(str(number))
+    await turns()
+    return desk
+
+
 def passes(desk: Desk, clock: Clock, seconds: float) -> None:
     """Let time pass, with as many ticks as in a crawl."""
     for _ in range(round(seconds / TICK)):
@@ -189,10 +198,7 @@ async def test_line(clock: Clock) -> None:
 @under_the_reactor
 async def test_no_wake_up_is_lost() -> None:
     """The room of an ended fetch is used, even if the first origins that wait need no fetch."""
-    desk = Desk()
-    for number in range(MAX):
-        desk.begin(str(number))
-    await turns()
+    desk = await full_desk()
     for number in range(2000):
         desk.wait_in_line(f"known{number}")
     desk.wait_in_line("last")
@@ -206,9 +212,7 @@ async def test_no_wake_up_is_lost() -> None:
 @under_the_reactor
 async def test_many_fetches_in_line_end_at_once() -> None:
     """Each of 1,000 fetches gets room, even if it ends as soon as it has some."""
-    desk = Desk()
-    for number in range(MAX):
-        desk.begin(str(number))
+    desk = await full_desk()
 
     async def get(fetch: PendingFetch) -> OriginPolicy:
         desk.fetches.leave(fetch)
@@ -232,10 +236,7 @@ async def test_many_fetches_in_line_end_at_once() -> None:
 @under_the_reactor
 async def test_line_of_a_spider_that_closes() -> None:
     """Origins that are still in line when the spider closes stay there, where they are counted."""
-    desk = Desk()
-    for number in range(MAX):
-        desk.begin(str(number))
-    await turns()
+    desk = await full_desk()
     for number in range(2000):
         desk.wait_in_line(f"known{number}")
     desk.answers["0"].callback("value")

@@ -71,11 +71,11 @@ end
 # Take or renew a turn. ARGV contains the owner and the microseconds until the turn expires.
 #
 # While another worker holds the turn, a worker waits for one interval, because the next turn starts
-# at least one interval later, but at least 0.1 and at most 5 seconds, and not beyond its end. A
-# free turn goes to the worker that has been waiting longest. Until it takes the turn, the others
-# retry after a short pause. A worker that is more than five seconds late loses its place in line.
-# With a shorter limit, workers with a busy event loop or a slow connection might keep losing their
-# places.
+# at least one interval later. It waits for at least 0.1 and at most 5 seconds, and not beyond the
+# end of the turn. A free turn goes to the worker that has been waiting longest. Until it takes the
+# turn, the others retry after a short pause. A worker that is more than five seconds late loses its
+# place in line. With a shorter limit, workers with a busy event loop or a slow connection might
+# keep losing their places.
 _TAKE_TURN = f"""{_TURN}
 local me, mine, first = ARGV[1], now, nil
 for name, value in pairs(turn) do
