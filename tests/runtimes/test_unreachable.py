@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,12 @@ from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.fetching import pending
 from tests.support.crawling import Pages, close_when, crawl, listening
 from tests.support.running import in_every_runtime
-from tests.support.site import HANG, PAGE, Reply, Site, failing, robots
+from tests.support.site import HANG, PAGE, Reply, Site, failing
 from tests.support.timed_site import gaps, urls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
 
     from tests.support.site import Asked
@@ -107,6 +108,26 @@ async def test_many_failing_hosts_delay_no_other(site: Site) -> None:
     assert result.stat("undecided") >= 40
 
 
+def downloading(requests: list[Request], outcomes: list[object]) -> Callable[[Crawler], None]:
+    """Return a `prepare` function for `crawl` that downloads pages outside the scheduler."""
+
+    async def download(spider: Spider, request: Request) -> None:
+        assert spider.crawler.engine is not None
+        try:
+            outcomes.append((await spider.crawler.engine.download_async(request)).status)
+        except IgnoreRequest as error:
+            outcomes.append(type(error).__name__)
+
+    def download_all(spider: Spider) -> None:
+        for request in requests:
+            Runtime().spawn(download(spider, request))
+
+    return listening(download_all, signals.spider_opened)
+
+
+SMALL_POOL = {"CONCURRENT_REQUESTS": 4, "ROBOTS_UNREACHABLE_BACKOFF": []}
+
+
 @in_every_runtime
 async def test_wait_for_a_connection_is_no_timeout(site: Site) -> None:
     """A robots.txt request that waits for a connection until its timeout is repeated."""
@@ -115,39 +136,23 @@ async def test_wait_for_a_connection_is_no_timeout(site: Site) -> None:
         threading.Event().wait(2)
         return PAGE
 
-    def in_time(_: Asked) -> Reply:
-        threading.Event().wait(0.8)
-        return robots("")
-
-    site.replies.update({f"/slow/{number}": slow for number in range(3)})
-    with contextlib.ExitStack() as stack:
-        others = [stack.enter_context(Site({"/robots.txt": in_time})) for _ in range(5)]
-        pages = [site.url(f"/slow/{number}") for number in range(3)]
-        pages += [other.url("/a") for other in others]
-        settings = {"CONCURRENT_REQUESTS": 4, "ROBOTS_TIMEOUT": 1, "ROBOTS_UNREACHABLE_BACKOFF": []}
-        result = await crawl(pages, settings)
-    assert result.outcomes == dict.fromkeys(pages, 200)
+    site.replies.update({f"/slow/{number}": slow for number in range(4)})
+    outcomes: list[object] = []
+    with Site() as other:
+        exempt = {"dont_obey_robotstxt": True}
+        requests = [Request(site.url(f"/slow/{number}"), meta=exempt) for number in range(4)]
+        prepare = downloading([*requests, Request(other.url("/a"))], outcomes)
+        await crawl([], {**SMALL_POOL, "ROBOTS_TIMEOUT": 1}, prepare=prepare)
+    assert outcomes == [200] * 5
 
 
 @in_every_runtime
 async def test_hanging_site_while_all_connections_are_used(site: Site) -> None:
     """A site that never answers is unreachable in the end, even if no connection may be free."""
     site.replies["/robots.txt"] = HANG
-    errors: list[str] = []
-
-    async def download(spider: Spider, url: str) -> None:
-        assert spider.crawler.engine is not None
-        try:
-            await spider.crawler.engine.download_async(Request(url))
-        except IgnoreRequest as error:
-            errors.append(type(error).__name__)
-
-    def download_all(spider: Spider) -> None:
-        for url in urls(site, 6):
-            Runtime().spawn(download(spider, url))
-
-    settings = {"CONCURRENT_REQUESTS": 4, "ROBOTS_TIMEOUT": 0.5, "ROBOTS_UNREACHABLE_BACKOFF": []}
-    await crawl([], settings, prepare=listening(download_all, signals.spider_opened))
+    errors: list[object] = []
+    prepare = downloading([Request(url) for url in urls(site, 6)], errors)
+    await crawl([], {**SMALL_POOL, "ROBOTS_TIMEOUT": 0.5}, prepare=prepare)
     assert errors == ["RobotsDisallowed"] * 6
 
 
