@@ -93,7 +93,13 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
+_UNUSED: list[socket.socket] = []
+
+
 def dead() -> str:
     """Return the host and port of a proxy that does not exist, so connections are refused."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+    # It stays bound, so that no server gets its port, but it doesn't listen.
+    unused = socket.socket()
+    unused.bind(("127.0.0.1", 0))
+    _UNUSED.append(unused)
+    return f"127.0.0.1:{unused.getsockname()[1]}"

@@ -14,6 +14,7 @@ import traceback
 from itertools import count
 from pathlib import Path
 
+from scrapy_robots_rfc.cache.stores import sqlite
 from tests.support.sqlite_files import opened
 
 PROCESSES = 8
@@ -35,6 +36,7 @@ def number_of(key: str, value: bytes) -> int:
 
 def write(path: Path, process: int, start: int, pipe: int) -> None:
     """Put values endlessly, write each key and number into a pipe, and read other values."""
+    sqlite.LOCK_TIMEOUT = 60.0  # on a busy machine, eight processes may need more than usual
     store = opened(path)
     for number in count(start):
         key = f"https://{process}-{number % 5}.example"
