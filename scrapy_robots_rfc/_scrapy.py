@@ -283,7 +283,8 @@ def peek(queue: ScrapyPriorityQueue) -> Request | None:
     )
     priority: Any = queue.curprio
     try:
-        # `pop` does not always update `curprio` when it removes an empty queue.
+        # `pop` does not always update `curprio` when it removes a queue. If a push has failed, a
+        # new queue is empty.
         if priority not in queues and priority not in starts:
             priorities = [*queues.items(), *starts.items()]
             priority = min(key for key, downstream in priorities if downstream)

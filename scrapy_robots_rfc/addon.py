@@ -59,7 +59,8 @@ class Addon:
         `RfcRobotsTxtMiddleware` replaces Scrapy's built-in middleware. The middlewares in
         `optional.py` are added if a setting needs them. If the user's settings already contain one
         of our middlewares, or a subclass of it, its position does not change. If the user disabled
-        `RfcRobotsTxtMiddleware`, no downloader middlewares are added.
+        `RfcRobotsTxtMiddleware`, no downloader middlewares are added. Our queue stays, so that the
+        crawl can be resumed from its JOBDIR.
 
         :param settings: the crawler's settings, before they are frozen.
         """
@@ -124,7 +125,7 @@ def _put_middleware(settings: BaseSettings) -> float | None:
 
 
 def _stock_position(settings: BaseSettings, middlewares: dict[str | type, Any]) -> float:
-    """Return the position of Scrapy's middleware, or `POSITION` if it is disabled."""
+    """Return the position of Scrapy's middleware, or `POSITION` if no setting has one."""
     base = settings.getdict(f"{DOWNLOADER_MIDDLEWARES}_BASE")
     for key, value in [*middlewares.items(), *base.items()]:  # the user's position comes first
         if value is not None and _is_stock(key):

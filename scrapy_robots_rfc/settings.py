@@ -194,7 +194,7 @@ def _sites(value: Value, schemes: Mapping[str, Scheme] = SCHEMES) -> object:
 
 
 def _uses(value: Value) -> tuple[str, ...] | None:
-    """Read ROBOTS_USE, a list of labels or None."""
+    """Read ROBOTS_USE, a list of labels or None. An empty string is an empty list."""
     return None if value == "None" else parse_uses(_from_json(value))
 
 
@@ -442,7 +442,9 @@ def read_row(row: Setting, settings: BaseSettings) -> Any:  # noqa: ANN401 - dep
     """
     value = settings[row.key] if _is_set(row, settings) else row.default
     read = row.read
-    if read in (_sites, _overrides):  # these also accept schemes that the user added or disabled
+    # These accept schemes that the user has added, and also disabled ones, so that an entry doesn't
+    # become an error when its scheme is disabled.
+    if read in (_sites, _overrides):
         read = partial(read, schemes={**SCHEMES, **read_row(BY_FIELD["schemes"], settings)})
     try:
         return read(value)

@@ -70,13 +70,13 @@ class CacheEntry(NamedTuple):
 
     @property
     def for_all_routes(self) -> bool:
-        """True if this isn't a failure, or if the site itself has answered with an error.
+        """True if nothing is disallowed by a failure, or if the site has answered with an error.
 
         Otherwise, another route may work, which is a proxy or an FTP account. A 407 is the proxy's
-        answer.
+        answer. A stale file is used for all routes.
         """
-        has_failed = self.validity.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL)
-        return not has_failed or self.status not in (None, PROXY_REFUSES)
+        is_failure = self.validity.outcome in (Outcome.UNREACHABLE, Outcome.LOCAL)
+        return not is_failure or self.status not in (None, PROXY_REFUSES)
 
     def validators_for(self, url: str) -> Validators | None:
         """Return the validators to send with a request, or `None` if they are for another URL."""
@@ -143,7 +143,8 @@ class Fetched(NamedTuple):
 
     :param access: the outcome of the attempt.
     :param freshness: the response's freshness, according to its headers.
-    :param validators: the file's validators, if the server sent any.
+    :param validators: the file's validators, which a 304 may leave unchanged. `None` if there are
+        none, or if the file was truncated.
     :param is_confirmed: True if the cached file is still valid (304).
     :param other_host: True if a redirect led to another host.
     """

@@ -61,7 +61,8 @@ def names_in_line(value: str) -> tuple[str, str]:
 
     The name ends at a space, tab, ``/``, ``;``, ``,`` or ``|``. The token ends at the first
     character that is not allowed in a token, or at the ``-`` or ``_`` before it. For example,
-    ``bot-1/2.0`` has the token ``bot`` and the name ``bot-1``. Either may be empty.
+    ``bot-1/2.0`` has the token ``bot`` and the name ``bot-1``. Either may be empty. For ``*``, the
+    name is empty, because ``*`` is not the full name of any crawler.
 
     :param value: the value of the line, decoded as Latin-1.
     """
@@ -153,6 +154,7 @@ def parse_agent(value: object) -> Agent | None:
         return None
     names = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     try:
+        # Bytes are the value of a header, which isn't a list of names.
         return _agent_from_names(names, split_commas=isinstance(value, str))
     except TypeError:  # also for a name that can't be hashed
         raise TypeError(ACCEPTED) from None
@@ -162,7 +164,7 @@ def parse_agent(value: object) -> Agent | None:
 def _agent_from_names(names: tuple[Any, ...], split_commas: bool) -> Agent | None:
     """Return an agent with the given names.
 
-    :param split_commas: True if there is only one name, which may be a comma-separated list of
+    :param split_commas: True if there is only one text, which may be a comma-separated list of
         names, as on the command line.
     :raises TypeError: if a name is neither a str nor bytes.
     """

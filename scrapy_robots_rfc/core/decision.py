@@ -71,7 +71,8 @@ class Decision(NamedTuple):
     :param rule: the rule that decided, or `None` if the decision is not based on a rule.
     :param token: the product token whose group applied, ``*`` for the group that applies to all
         crawlers, or `None` if no group applied.
-    :param origin: ``scheme://authority`` of the file, or `None` if no file was fetched.
+    :param origin: ``scheme://authority`` of the URL, or `None` if it has none. Decisions inside a
+        crawl omit it, so that they can share instances.
     :param stale: True if the file has expired but could not be refreshed.
     :param override: the path of the local file that was used instead of the site's robots.txt, or
         `None`.

@@ -137,7 +137,8 @@ def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_
             product = _parse_product(word, is_own_name=is_beside_compatible)
             if product is None:
                 continue
-            is_versioned = word == words[0] and product.version[:1].isdigit()  # `Foo/2.1`
+            # `Foo/2.1`, but not `en/us`, and not a later word, as in `SM-T530 Build/2.1`.
+            is_versioned = word == words[0] and product.version[:1].isdigit()
             is_named = names_crawler and (product.version or is_alone)
             if product.is_crawler or is_versioned or is_named:
                 yield product

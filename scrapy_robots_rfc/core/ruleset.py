@@ -201,6 +201,7 @@ class RuleIndex:
             by_literal = _group_by_rare_text(special)
             self._sizes = set(map(len, by_literal))
         else:
+            # Without a pattern, `_without_special` would return one text too many.
             by_literal = _group_by_longest_run(special) if special else {}
         # A needle that is not a literal has no rules.
         self._by_literal = {key: patterns or () for key, patterns in by_literal.items()}
@@ -212,7 +213,7 @@ class RuleIndex:
     def _read_rules(self) -> tuple[dict[str, int], dict[str, None]]:
         """Return `signed_lines`, and the patterns of all special rules in file order."""
         signed_lines: dict[str, int] = {}
-        special: dict[str, None] = {}  # a dict, because a set does not keep the order
+        special: dict[str, None] = {}  # a dict has the same order in each process, unlike a set
         for section in self.sections:
             for line_before, text in text_pieces(self._file, section):
                 line = line_before
@@ -260,9 +261,9 @@ class RuleIndex:
             return rules
         patterns = rules.split("\n")
         # `_find_special` uses needles to skip most of the rules that share a literal. A single rule
-        # uses its literal, which the target is known to contain. So do rules with an empty literal.
-        needles: Iterable[str] = [literal] * len(patterns)
-        if literal and len(patterns) > 1:
+        # uses its literal, which the target is known to contain.
+        needles: Iterable[str] = [literal]
+        if len(patterns) > 1:
             needles = map(_needle, _without_special(patterns))
         ranked = sorted(
             zip(map(self._rank, patterns), needles, patterns, strict=True), reverse=True

@@ -63,8 +63,8 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     decoded = _decoded(body, names, limit)
     # Some servers send a .gz file unchanged. They omit the header, or it only lists a second coding
     # that was added for the transfer. A valid robots.txt never starts with these bytes. So decode
-    # up to two layers of gzip that aren't listed, starting again from the body, because `decoded`
-    # ends at the limit.
+    # up to two layers of gzip that aren't listed, such as of a .gz file that was compressed again.
+    # Start from the body each time, because `decoded` ends at the limit.
     for _ in range(2):
         if decoded.startswith(GZIP_MAGIC):
             names.insert(0, b"gzip")  # the file was compressed before anything else
@@ -79,6 +79,8 @@ def _decoded(body: bytes, names: Sequence[bytes], limit: int) -> bytes:
 
     Anything after the limit is ignored, even if it is corrupt.
 
+    :param body: the bytes as received. `Downloader` stops a transfer after one byte more than a
+        coded body may have.
     :param names: the codings, in the order in which they were applied.
     :raises DecodingError: if the first `limit` bytes cannot be decoded.
     """

@@ -243,6 +243,7 @@ class Downloader:
             # missing part may contain Disallow rules, so the fetch must fail.
             problem, advice = "another component stopped the transfer", "make it ignore robots.txt"
             raise ComponentError(problem, advice)
+        # Scrapy's handlers raise an error instead (see `META`), but others may set this flag.
         if "dataloss" in response.flags and not exchange.has_enough:
             raise BrokenTransferError("the transfer was interrupted")
         return without_codings(response.body, exchange.codings, self._limit)
@@ -299,7 +300,8 @@ class Downloader:
     def _bytes_received(self, exchange: _Exchange, data: bytes, **_: object) -> bool:
         """Count the bytes of the body, and return whether to stop the transfer."""
         if not exchange.received and not exchange.codings and data.startswith(GZIP_MAGIC):
-            exchange.codings = (b"gzip",)  # the server omitted the header
+            # The server omitted the header. `without_codings` finds out by itself.
+            exchange.codings = (b"gzip",)
         exchange.received += len(data)
         # The limit is for decoded bytes. A coding may make the body longer, so the limit of a coded
         # one is larger. With one byte more, the decoder can tell that the body was too long.

@@ -205,12 +205,14 @@ def _network_failure(chain: list[BaseException]) -> Unreachable:
     """
     for error in chain:
         if type(error).__name__ in _NO_TUNNEL:
+            # A proxy that doesn't accept CONNECT, or its credentials, usually refuses it again.
             return Unreachable(None, _answer_to_connect(error), hopeless=True, spares_site=True)
     for error in chain:
         tls = _tls_failure(error)
         if tls is not None:
             return Unreachable(None, f"TLS: {tls}")
     # The rows of `_CAUSES` are in order of precedence, so look for each of them in the whole chain.
+    # Of errors with the same class, the innermost one has the most precise message.
     errors_by_class = {name: error for error in chain for name in _class_names(error)}
     for names, cause in _CAUSES.items():
         matching = [errors_by_class[name] for name in names.split() if name in errors_by_class]

@@ -35,6 +35,8 @@ class Routes:
         """Return a request's route, which is the proxy from its meta or from the environment.
 
         For FTP it is the account from the meta, if any, because Scrapy's handler ignores proxies.
+
+        :param request: a page request, or `None` if a spider needs the file for no certain page.
         """
         if request is None:
             return None
@@ -76,14 +78,14 @@ def proxy_of(request: Request) -> str | None:
 def sparing_site(access: Unreachable | Local, request: Request) -> Unreachable | Local:
     """Return a failure that spares the site if its request used a proxy or an FTP account.
 
-    `Local` spares it anyway.
+    The cause then names the proxy. `Local` spares the site anyway.
 
     :param request: the request as it was sent, so a middleware may have added the proxy.
     """
     if isinstance(access, Local):
         return access
     proxy = proxy_of(request)
-    if proxy is not None:
+    if proxy is not None:  # also for FTP, because a third-party handler may use it
         cause = f"{access.cause}, through proxy {proxy}"
         return access._replace(cause=cause, spares_site=True)
     if has_account(request):

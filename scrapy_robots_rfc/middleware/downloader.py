@@ -148,12 +148,12 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         problem = None
         if origin is None and not is_robots_txt:
             problem = "no valid authority"
-        elif origin is not None and self.service.offline is not None:
+        elif origin is not None and self.service.offline is not None:  # may not be sent either
             problem = self._offline_problem(request, origin)
         if problem is not None:
             self._drop_unreachable(request, origin, problem)
             return None
-        if origin is None or is_robots_txt:
+        if origin is None or is_robots_txt:  # without an origin, it is always a robots.txt
             self._count(stats.ALLOWED)
             return None
         policy = self.gate.policy_for(request, origin, self.gate.permits.get(request))
@@ -315,8 +315,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
 def _origin_at(schemes: Mapping[str, Scheme], scheme: str, netloc: str) -> Origin | None:
     """Return the origin for a scheme and authority, or `None` if there is none."""
-    parts = SplitResult(scheme, netloc.rpartition("@")[2], "", "", "")
-    return Origin.of_parts(parts, schemes)
+    return Origin.of_parts(SplitResult(scheme, netloc, "", "", ""), schemes)
 
 
 async def _result_of(result: _Result) -> Request | None:

@@ -83,7 +83,8 @@ class UserAgents:
         """
         header = default_header(self._crawler.settings, spider)
         self._default = agent_of_header(header)
-        values = Headers({"User-Agent": header or ""}).getlist("User-Agent")  # it may be a list
+        # Scrapy also accepts a list from the spider.
+        values = Headers({"User-Agent": header or ""}).getlist("User-Agent")
         shown = to_unicode(b", ".join(values), errors="replace")
         agent = self.default()
         extra = {"spider": spider}

@@ -132,7 +132,8 @@ class Origin(NamedTuple):
         """Return the origin of a URL that is already parsed; see `of`."""
         try:
             port = parts.port
-            host = _normalize_host(parts.hostname or "", is_ipv6="[" in parts.netloc)
+            is_ipv6 = "[" in parts.netloc.rpartition("@")[2]  # not in the password
+            host = _normalize_host(parts.hostname or "", is_ipv6=is_ipv6)
         except ValueError:
             return None
         if parts.scheme not in schemes or port == 0:

@@ -407,6 +407,7 @@ def close_requests(crawler: Crawler) -> None:
 def request_file(crawler: Crawler, folder: Path) -> RequestFile:
     """Return a crawl's file, and open it if `open_requests` hasn't opened it in this folder."""
     opened = _OPEN.get(crawler)
+    # A third-party scheduler may have chosen another folder.
     if opened is None or opened.folder != folder:
         # If an earlier crawl of this process failed to start, it still has the file's lock.
         for other, file in list(_OPEN.items()):
@@ -452,7 +453,7 @@ def _has_foreign_files(folder: Path, *, has_state: bool) -> bool:
 
     :param has_state: whether there is a state. It may be the one that the process was resumed from,
         or be from an orderly stop, after which Scrapy 2.15 may leave an empty LIFO queue, a file of
-        four bytes.
+        four bytes. Without a state, even an empty file means that a process was killed.
     """
     max_empty = 4 if has_state else -1
     return any(

@@ -230,9 +230,7 @@ class Gate:
 
         If so, `PendingFetches` gives the room to the next one.
         """
-        queued_origin = self.origins.get(origin)
-        if queued_origin is None or not queued_origin.parts:
-            return
+        queued_origin = self.origins[origin]  # `forget` would have removed it from the line
         # Any part will do: if a request with another route leaves first, `covers` is false for it.
         part: Part = next(iter(queued_origin.parts.values()))
         permit = self.permit(queued_origin, part.peek)
@@ -263,14 +261,14 @@ class Gate:
             if self._service is not None and origin not in self._service.pending.fetches:
                 self._service.pending.line.pop(origin, None)
 
-    def wake(self, origin: Origin | None) -> None:
+    def wake(self, origin: Origin) -> None:
         """Unpark an origin's parts, because they may not have to wait any longer."""
         queued_origin = self.origins.get(origin)
         if queued_origin is not None:
             parked, queued_origin.parked = queued_origin.parked, []
             for part in reversed(parked):  # because each one is put first in its slot
                 part.unpark()
-        wake_engine(self._crawler)
+            wake_engine(self._crawler)
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""

@@ -60,7 +60,7 @@ class Turns:
         :param interval: seconds until the next request.
         """
         self.outstanding -= 1
-        self.last = max(self.last, now)
+        self.last = now
 
     def ended_without_turn(
         self,

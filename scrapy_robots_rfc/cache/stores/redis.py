@@ -183,7 +183,6 @@ class RedisStore(SharedStore):
     def close(self) -> None:
         """See `Store`."""
         self.client.close()
-        self.client.connection_pool.disconnect()
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """See `SharedStore`."""
