@@ -277,7 +277,7 @@ def _feed(value: Value) -> dict[str, Mapping[str, Any]]:
 
 def _feed_options(options: Value) -> Mapping[str, Any]:
     """Read the feed options in ROBOTS_REPORT."""
-    _boolean(options.get(_ALLOWED, False))  # raises an exception if it is not a boolean
+    _boolean(options.get(_ALLOWED, False))  # only for its error; `report_allowed` reads it again
     return dict(options)
 
 
@@ -415,6 +415,7 @@ def read_settings(settings: BaseSettings) -> Settings:
     if read.cache_min_age > read.cache_max_age:
         row = BY_FIELD["cache_min_age"]
         if _is_set(row, settings):
+            # For example "a number, at most ROBOTS_CACHE_MAX_AGE, 600".
             accepted = f"{row.accepted}, {read.cache_max_age:g}"
             raise SettingError(row.key, settings[row.key], accepted)
         # The user only set the maximum, and it is below the default minimum.

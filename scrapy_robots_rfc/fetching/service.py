@@ -182,7 +182,8 @@ class RobotsService:
 
         Await its `result`, which is `None` if the spider is closed first.
 
-        :param request: the request that needs the file. Its route is used. May be `None`.
+        :param request: the request that needs the file, or `None`. A new fetch uses its route. If
+            the fetch that is joined has another `route`, its failure may not be for this request.
         """
         route = self.routes.of(request)
         policy = self.known.get(origin, route)

@@ -159,7 +159,7 @@ class RequestFile:
         self._crawler_ref = ref(crawler)  # so that a crawl that failed to start can be collected
         self.folder: Path = folder
         self._path = folder / FILE
-        self._is_unusable = False
+        self._keeps_file = False
         self._unrestored: Counter[str] = Counter()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -250,7 +250,7 @@ class RequestFile:
         with suppress(sqlite3.Error):  # of a damaged file, which is then kept
             # This query is faster than counting, and returns NULL if there are no rows.
             is_empty = self._connection.execute(_LAST_PLACE).fetchone() == (None,)
-        is_removed = is_empty and not self._is_unusable
+        is_removed = is_empty and not self._keeps_file
         if is_removed:  # before the lock is dropped, because another crawl may be waiting for it
             # The file is last, because a crawl that starts without it creates its own journal.
             for name in (_JOURNAL, FILE):
@@ -333,7 +333,7 @@ class RequestFile:
 
     def _end_crawl(self, error: sqlite3.Error) -> None:
         """End the crawl, because requests cannot be removed, or the file is damaged."""
-        self._is_unusable = True
+        self._keeps_file = True  # `close` doesn't remove it, whatever it contains
         if self._log_once(_CLOSING, error):
             assert self._crawler.engine is not None
             Runtime().spawn(self._crawler.engine.close_spider_async(reason="jobdir_error"))

@@ -301,12 +301,12 @@ class Throttle:
         """
         origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
-        if site is None:
-            return
         if self._turns.get(request) is not site:
             self.release(request)  # another site's turn, if a later middleware has changed the URL
-            self._give_turn(request, site)
-        self._reached.add(request)
+            if site is not None:
+                self._give_turn(request, site)
+        if site is not None:
+            self._reached.add(request)
 
     def _end_lost_turns(self) -> None:
         """End the turns of requests that ended without a signal, or that a middleware holds back.

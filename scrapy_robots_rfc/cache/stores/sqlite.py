@@ -184,7 +184,7 @@ class SqliteStore(Store):
             yield
 
     def _connect(self) -> sqlite3.Connection:
-        """Open the database, and create its table if the file is new."""
+        """Open the database as `_connection`, and create its table if the file is new."""
         is_new = not self._has_our_content()
         # The connection is used by several threads, but never at the same time.
         connection = sqlite3.connect(
@@ -229,7 +229,7 @@ class SqliteStore(Store):
         return bool(header)
 
     def _rename_damaged(self, error: sqlite3.Error) -> None:
-        """Rename the damaged file to an unused name, such as ``robots.sqlite.damaged``.
+        """Close the damaged file, and rename it, for example to ``robots.sqlite.damaged``.
 
         Called with the lock, after a new connection has failed as well. So the file isn't a good
         one that another process has just created.
