@@ -222,7 +222,7 @@ class Threads:
         # Resolved by the job when there is a result, and otherwise by the timer.
         ended: Waiter[None] = Waiter()
         timer = self._runtime.call_later(limit, partial(ended.resolve, None))
-        on_this_thread = _to_this_thread()
+        on_callers_thread = _to_this_thread()
 
         def job() -> None:
             if result.set_running_or_notify_cancel():  # otherwise the caller has given up
@@ -233,7 +233,7 @@ class Threads:
                 except Exception as error:  # noqa: BLE001 - re-raised in the caller
                     result.set_exception(error)
                 with contextlib.suppress(RuntimeError):  # the loop is closed
-                    on_this_thread(partial(ended.resolve, None))
+                    on_callers_thread(partial(ended.resolve, None))
 
         self._jobs.put(job)
         try:

@@ -246,8 +246,9 @@ class CacheClient:
     async def _take_lease(self, origin: Origin) -> bool:
         """Take or renew the lease on a file, and return whether this crawl has locked the file.
 
-        If another worker has the lease, the file is no longer locked. If the store fails, act as if
-        we had the lease, so that the crawl can continue.
+        `lock` has added the origin to `_locked` before. If another worker has the lease, the file
+        is no longer locked. If the store fails, act as if we had the lease, so that the crawl can
+        continue.
         """
         has_lease = await self._call(
             "lease", self._store.lease, str(origin), self._owner, LEASE, default=True

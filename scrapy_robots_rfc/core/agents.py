@@ -132,7 +132,8 @@ class Agent(NamedTuple):
 
     :param tokens: the crawler's names, in order of preference. Without any, only the ``*`` group
         can apply.
-    :param identification: the full identification string, which is passed to third-party parsers.
+    :param identification: the full identification string. Third-party parsers get it if there are
+        no tokens.
     """
 
     tokens: tuple[str, ...]

@@ -68,7 +68,7 @@ def agent_lines(file: bytes) -> list[AgentLine]:
 
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that is slow to read
 def _unusual_names(line: bytes) -> tuple[str, str] | None:
-    """Parse a line that may be a user-agent line, or return `None` if it is not."""
+    """Parse a line that isn't spelled as usual, or return `None` if it isn't a user-agent line."""
     kind, _, value = read_line(line.decode("latin-1"))
     return names_in_line(value) if kind is LineKind.USER_AGENT else None
 

@@ -128,12 +128,15 @@ def _products_in_comment(comment: str, is_beside_compatible: bool) -> Iterator[_
     Only a comment with `compatible`, or with a single part, is likely to name a crawler, by a word
     that is alone in its part or has a version. The parts of other comments are platforms and
     languages, unless they look like `FooBot` or `Foo/2.1`.
+
+    :param is_beside_compatible: whether the products are next to `compatible`.
     """
     parts = comment.split(";")
     names_crawler = is_beside_compatible or len(parts) == 1
     for words in map(_words_of, parts):
         is_alone = len(words) == 1 or (len(words) == 2 and _is_version(words[1]))  # `Foo 2.1`
         for word in words:
+            # Other comments may contain platforms, so accept no unusual names there.
             product = _parse_product(word, is_own_name=is_beside_compatible)
             if product is None:
                 continue

@@ -279,7 +279,7 @@ class RobotsTxt:
 
         :raises ValueError: if `tokens` is a URL.
         """
-        if type(tokens) is str:
+        if type(tokens) is str:  # a crawl passes a tuple
             _check_agent(tokens, "crawl_delay(tokens)")
         records = self.records_for(tokens, ["crawl-delay"])
         delays = (parse_delay(record.value) for record in records)

@@ -251,7 +251,8 @@ class RuleIndex:
         If two rules are equally specific, it is higher for Allow, then for the first rule in the
         file.
         """
-        line = self.signed_lines.get(pattern, 0)  # above 0 for Allow
+        # Above 0 for Allow. 0 for the empty pattern, which stands for no rule.
+        line = self.signed_lines.get(pattern, 0)
         return (2 * specificity(pattern) + (line > 0)) * _MAX_LINES - abs(line)
 
     def _rules_of(self, literal: str) -> tuple[_RankedRule, ...]:
@@ -294,7 +295,10 @@ def _parents_of(prefixes: list[str]) -> list[int]:
 
 
 def _group_by_longest_run(patterns: Collection[str]) -> dict[str, str]:
-    """Group the patterns of special rules by their longest run, with one pattern per line."""
+    """Group the patterns of special rules by their longest run, with one pattern per line.
+
+    The fewest targets contain that run, so few rules are tried. Lines need less memory than a list.
+    """
     groups: dict[str, list[str]] = {}
     for pattern, text in zip(patterns, _without_special(patterns), strict=True):
         groups.setdefault(max(text.split("*"), key=len), []).append(pattern)
@@ -306,7 +310,8 @@ def _group_by_rare_text(patterns: Collection[str]) -> dict[str, str]:
 
     That way, few rules are tried for a target. The part is the pattern's needle if no other rule
     has that needle, or else the start or end of the pattern's rarest run. The result also contains
-    every needle as a key, because `_literals_in` only finds substrings of the target that are keys.
+    every needle as a key. A rule is only tried if the target contains its needle, too, and
+    `_literals_in` only finds keys.
     """
     texts = _without_special(patterns)
     needles = list(map(_needle, texts))

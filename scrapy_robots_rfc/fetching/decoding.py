@@ -130,7 +130,8 @@ def _without_rendering(body: bytes) -> bytes:
     return text
 
 
-# Each of these decoders returns up to `max_size` bytes, and whether the data is complete.
+# Each of these decoders returns up to `max_size` bytes, and whether the data is complete. The data
+# is never empty.
 
 
 def _gzip(data: bytes, max_size: int) -> tuple[bytes, bool]:

@@ -325,7 +325,10 @@ class Downloader:
 
 
 def _may_have_account(page: Request, url: str) -> bool:
-    """Return whether a URL has the same scheme and host as a page. The port may differ."""
+    """Return whether a robots.txt may be requested with the FTP account of a page.
+
+    That requires the same scheme and host. The port may differ.
+    """
     parts = urlsplit(url)
     page_parts = urlparse_cached(page)
     return (parts.scheme, parts.hostname) == (page_parts.scheme, page_parts.hostname)

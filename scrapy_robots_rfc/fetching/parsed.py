@@ -113,7 +113,10 @@ class ParsedRobots:
 
 
 def _name(agent: Agent) -> str:
-    """Return the name to pass to a third-party parser."""
+    """Return the name to pass to a third-party parser.
+
+    Many parsers compare the whole name, so it is a product token, if the agent has one.
+    """
     return agent.tokens[0] if agent.tokens else agent.identification
 
 

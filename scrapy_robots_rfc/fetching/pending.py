@@ -144,7 +144,8 @@ class PendingFetches:
         self.fetches: dict[Origin, PendingFetch] = {}
         # The fetches that have room.
         self._with_room: set[PendingFetch] = set()
-        # The fetches with an exchange in progress, and those of them that may have a connection.
+        # The fetches with an exchange in progress, and those of them that may have a connection,
+        # because they aren't known to wait for a turn or in a slot's queue.
         self._exchanging: set[PendingFetch] = set()
         self._connected: set[PendingFetch] = set()
         #: The line for room. An origin's value is `None` if its fetch hasn't started, so `on_room`

@@ -200,7 +200,9 @@ class RobotsService:
     async def fetch_for(
         self, origin: Origin, request: Request | None = None
     ) -> OriginPolicy | None:
-        """Fetch an origin's robots.txt for a request, or return `None` if the spider is closed.
+        """Return an origin's policy for a request, fetching its robots.txt if it isn't known.
+
+        The result is `None` if the spider is closed first.
 
         The request may join a fetch that uses another route. If that fetch fails because of its own
         route, another fetch is needed.
@@ -211,7 +213,7 @@ class RobotsService:
             policy = await fetch.result()
             if policy is None or fetch.route == route:
                 return policy
-            # `fetch` finds the policy now, unless only the other route has failed.
+            # Otherwise, ask again. `fetch` finds the policy now, unless only that route has failed.
 
     async def close(self) -> None:
         """Cancel all fetches, and close the store after waiting up to a second for its calls."""
@@ -241,9 +243,10 @@ class RobotsService:
                 continue
             fetched = await self._request(fetch)
             access = fetched.access
-            if isinstance(access, Local) and access.shortage:  # so it isn't an attempt
+            if isinstance(access, Local) and access.shortage:
+                # This isn't one of the fetch's `attempts`, and the policy doesn't change. Only the
+                # signal needs one.
                 pause = next(shortage_pauses)
-                # Only the signal needs this policy.
                 policy = await self._files.read(fetch.origin, self._entry_after(fetch, fetched))
                 self._report_attempt(fetch, policy, access, (pause,))
                 await self._sleep(fetch, pause)

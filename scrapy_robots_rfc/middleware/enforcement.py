@@ -139,7 +139,10 @@ class Enforcement:
 
 
 def unreachable_decision(origin: Origin | None) -> Decision:
-    """Return the decision about a request whose robots.txt can't be fetched."""
+    """Return the decision about a request whose robots.txt can't be fetched.
+
+    :param origin: `None` if its URL has no valid authority.
+    """
     return Decision(False, Reason.UNREACHABLE, origin=None if origin is None else str(origin))
 
 

@@ -135,7 +135,7 @@ class UserAgents:
         # the header is empty as well, another middleware has removed it, which may matter.
         if header and header == before:
             return
-        assumed = parse_agent(before) or self._default
+        assumed = agent_of_header(before) if before else self._default  # as in `of`
         sent = agent_of_header(header)
         if [token.lower() for token in sent.tokens] == [each.lower() for each in assumed.tokens]:
             return

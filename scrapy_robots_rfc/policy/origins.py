@@ -213,7 +213,8 @@ def other_reading(url: str) -> str | None:
     path, after = parts["path"], parts["after"]
     if _FTP.match(url):
         file_name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
-        path = quote(file_name, encoding="latin-1", errors="replace")  # Twisted's encoding
+        # Twisted's encoding, which it can't use for other characters, so it sends nothing then.
+        path = quote(file_name, encoding="latin-1", errors="replace")
         after = ""
     if _DOT_SEGMENT.search(path):
         path = _without_dot_segments(path)

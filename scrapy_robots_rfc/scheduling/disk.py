@@ -159,7 +159,7 @@ class RequestFile:
         self._crawler_ref = ref(crawler)  # so that a crawl that failed to start can be collected
         self.folder: Path = folder
         self._path = folder / FILE
-        self._keeps_file = False
+        self._keeps_file = False  # True after an error that ends the crawl
         self._unrestored: Counter[str] = Counter()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -340,7 +340,7 @@ class RequestFile:
 
     @property
     def _crawler(self) -> Crawler:
-        crawler = self._crawler_ref()  # see the constructor
+        crawler = self._crawler_ref()
         assert crawler is not None  # whoever uses this object also has the crawl
         return crawler
 
@@ -398,7 +398,10 @@ def open_requests(crawler: Crawler) -> None:
 
 
 def close_requests(crawler: Crawler) -> None:
-    """Close a crawl's file, if it has one, because the crawl doesn't start."""
+    """Close a crawl's file, if it has one, because the crawl doesn't start.
+
+    Scrapy won't write the state that says whether there are requests, so write it here.
+    """
     file = _OPEN.get(crawler)
     if file is not None:
         _replace(file.folder / STATE, json.dumps(file.close()))

@@ -207,7 +207,8 @@ class Gate:
         if earlier is not None and self.covers(earlier, request, origin):
             return earlier.policy
         service = self._service
-        return None if service is None else service.known.get(origin, service.routes.of(request))
+        assert service is not None  # without one, nobody asks
+        return service.known.get(origin, service.routes.of(request))
 
     def covers(self, permit: Permit, request: Request, origin: Origin) -> bool:
         """Return whether a permit's policy may decide about a request to an origin.
@@ -216,14 +217,16 @@ class Gate:
         its turn. This is the site's interval, or many of them if other workers take turns.
         """
         policy = permit.policy
-        if policy is None or policy.origin != origin or self._service is None:
+        service = self._service
+        assert service is not None  # as in `policy_for`
+        if policy is None or policy.origin != origin:
             return False
         excess = self._clock() - policy.validity.fresh_until - MAX_STALE
         if excess >= 0:  # usually not, so the interval doesn't have to be looked up
             turns = MAX_WORKERS if self._throttle.is_shared else 1
             if excess >= turns * self._throttle.interval(policy.origin):
                 return False
-        return policy.for_all_routes or self._service.routes.of(request) == permit.route
+        return policy.for_all_routes or service.routes.of(request) == permit.route
 
     def _on_room(self, origin: Origin) -> None:
         """Start a fetch for the origin that was first in line, or wake it if it needs none.

@@ -238,7 +238,10 @@ class OriginPriorityQueue:
         part.queued_origin.parked.append(part)
 
     def unpark(self, part: QueuePart) -> None:
-        """Put a parked part first in its slot, and the slot first if it is new."""
+        """Put a parked part first in its slot, and the slot first if it is new.
+
+        The part has waited for longer than others.
+        """
         slot = part.key.slot
         if slot not in self._ready:
             self._ready[slot] = []

@@ -38,7 +38,7 @@ from scrapy_robots_rfc.signals import site_paced
 #: Seconds after which a middleware loses the turn of a request that it holds back.
 MAX_HELD = 30.0
 
-# Maximum seconds until a waiting site is checked again, because its interval may become shorter.
+# Maximum seconds until a waiting site is checked again.
 _MAX_WAIT = 5.0
 
 #: Seconds, on top of its interval, to remember a site without requests. By then its shared turns
@@ -127,7 +127,10 @@ class Throttle:
         return pace, bound
 
     def interval(self, origin: Origin) -> float:
-        """Return the largest interval an origin currently requests, in seconds, or 0 for none."""
+        """Return the interval to keep at an origin now, in seconds, or 0 for none.
+
+        It is the largest one that the origin requests, up to ROBOTS_CRAWL_DELAY_MAX.
+        """
         site = self.sites.get(origin)
         return 0.0 if site is None else min(site.interval(self._runtime.utc()), self._max_interval)
 
@@ -198,6 +201,7 @@ class Throttle:
             site.waiting_since = now
         if seconds is not None and site.timer is None:
             wake = partial(self._wake, site)
+            # The interval may become shorter in the meantime.
             site.timer = self._runtime.call_later(min(seconds, _MAX_WAIT), wake)
         return False
 

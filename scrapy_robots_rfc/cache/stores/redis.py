@@ -194,18 +194,19 @@ class RedisStore(SharedStore):
 
     def take_turn(self, key: str, owner: str, seconds: float) -> float:
         """See `SharedStore`."""
-        arguments = [owner, 1000 * _milliseconds(seconds)]
+        arguments = [owner, 1000 * _milliseconds(seconds)]  # microseconds, see the script
         microseconds: int = self._take_turn([self.name_of("turn", key)], arguments)
         return microseconds / 1e6
 
     def end_turn(self, key: str, owner: str, interval: float) -> None:
         """See `SharedStore`."""
-        microseconds = 1000 * _milliseconds(interval) if interval else 0  # 0 stays 0
+        # 0 stays 0, which lets the next turn start now.
+        microseconds = 1000 * _milliseconds(interval) if interval else 0
         self._end_turn([self.name_of("turn", key)], [owner, microseconds])
 
     def name_of(self, kind: str, key: str) -> bytes:
         """Return the Redis key for an origin's copy, lease or turn."""
-        return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")
+        return f"{self._prefix}{kind}:{key}".encode("utf-8", "surrogateescape")  # as in `keys`
 
 
 def _client_of(address: str) -> tuple[Any, str]:
@@ -240,5 +241,8 @@ def _client_of(address: str) -> tuple[Any, str]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Convert seconds to milliseconds, rounding up because the server does not accept 0."""
+    """Convert seconds to milliseconds that the server accepts as a time until something expires.
+
+    They are rounded up, because it does not accept 0.
+    """
     return max(1, math.ceil(1000 * min(seconds, _MAX_MILLISECONDS / 1000)))
