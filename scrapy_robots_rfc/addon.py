@@ -47,8 +47,10 @@ class Addon:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Create the add-on.
 
-        :raises SettingError: if it is in another setting than ADDONS.
+        :raises SettingError: if one of our classes is in a wrong setting.
         """
+        # If this class isn't in ADDONS, `update_settings` is never called. If it is, the middleware
+        # checks this again when the reactor is ready.
         if _is_reactor_ready(crawler.settings):
             refuse_wrong_places(crawler.settings)
         return cls()

@@ -102,7 +102,10 @@ def split_at_rules(text: str) -> list[str]:
 
 @lru_cache(maxsize=64)  # a hostile file may repeat a line that is slow to read
 def _corrected(line: str) -> str:
-    """Correct the spelling of a rule, or return an empty line, so that no line number changes."""
+    """Correct the spelling of a rule, or return an empty line if it is none.
+
+    Either way, no line number changes.
+    """
     kind, _, pattern = read_line(line[1:])
     return f"\n{kind.value}:{pattern}" if kind in RULES else "\n"
 
@@ -130,7 +133,7 @@ class RuleIndex:
         self._parents: list[int] = []
         # Literal -> the special rules (see the module docstring) that have this literal. They are
         # stored as text with one pattern per line, and are ranked once a target contains the
-        # literal.
+        # literal. If there are many, needles are keys, too, so that `_literals_in` finds them.
         self._by_literal: dict[str, str | tuple[_RankedRule, ...]] = {}
         # Pattern -> its parsed form, for the patterns that were compared with a target.
         self._parsed: dict[str, Pattern] = {}
