@@ -278,8 +278,9 @@ class Throttle:
             try:
                 await waiter  # `_wake` resolves it
             except CANCELLED:
-                # This wait must not be counted as a delay. If others wait, `due` sets it again.
+                # This wait must not be counted as a delay. If others wait, they call `due` again.
                 site.waiting_since = None
+                self._wake(site)
                 raise
             finally:
                 site.waiters.remove(waiter)

@@ -152,3 +152,25 @@ async def test_cancelled_wait_is_not_counted() -> None:
     crawl.clock.now = DAY
     assert crawl.throttle.take(Request(f"{origin}/b"), origin)
     assert crawl.crawler.stats.get_value("robotstxt/crawl_delay/added_seconds") is None
+
+
+@under_the_reactor
+async def test_cancelled_wait_for_a_held_turn() -> None:
+    """If a request that waits for a turn is cancelled, a middleware still loses that turn."""
+    crawl = Paced()
+    origin = crawl.note("a", 0.0)
+    crawl.crawler.engine = SimpleNamespace(
+        downloader=SimpleNamespace(slots={}), _slot=SimpleNamespace(closing=None)
+    )
+    crawl.throttle.on_turn = crawl.throttle.due  # as the queue does
+    crawl.clock.now = DAY
+    assert crawl.throttle.take(Request(f"{origin}/held"), origin)
+    assert not crawl.throttle.due(origin)
+    waiting = deferred_from_coro(crawl.throttle.wait_for_turn(Request(f"{origin}/a"), origin))
+    await Runtime().sleep(0)
+    waiting.addErrback(lambda _: None)
+    waiting.cancel()
+    await Runtime().sleep(0)
+    crawl.clock.now += MAX_HELD
+    crawl.throttle.tick()
+    assert crawl.throttle.due(origin)
