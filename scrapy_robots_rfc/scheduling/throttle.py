@@ -10,15 +10,15 @@ turn, because it bypassed the queue, or its URL or the interval has changed, it 
   middleware has answered: `release` lets the next request have the turn.
 - The request has left the downloader without a signal, because another middleware replaced or
   dropped it, or its caller was cancelled: `_end_lost_turns` finds it.
-- A middleware holds the request while others wait for the turn: `_end_lost_turns` releases it after
-  `MAX_HELD` seconds.
+- A middleware holds the request, so others may wait for the turn: `_end_lost_turns` releases it
+  after `MAX_HELD` seconds.
 """
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import ParseResult
-from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -49,6 +49,20 @@ REMEMBERED = 300.0
 FIRST_SWEEP = 1000
 
 logger: logging.Logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Turn:
+    """The turn of a request, which is in `Throttle._turns` until it ends.
+
+    :param site: the site that the request may be sent to.
+    :param since: when the request took it.
+    :param will_be_sent: True once the request has passed all middlewares.
+    """
+
+    site: PacedSite
+    since: float
+    will_be_sent: bool = False
 
 
 class Throttle:
@@ -86,10 +100,8 @@ class Throttle:
         #: Called with an origin whose turn may have come, so that its requests leave the queue.
         self.on_turn: Callable[[Origin], object] = lambda _: None
         # The requests that have a site's turn.
-        self._turns: dict[Request, PacedSite] = {}
+        self._turns: dict[Request, Turn] = {}
         self._added_seconds = 0.0  # the total of `_count_wait`
-        # The requests with a turn that have reached the downloader, so they will be sent.
-        self._reached: WeakSet[Request] = WeakSet()
 
     # Paced sites.
 
@@ -160,7 +172,7 @@ class Throttle:
         # A site is remembered until `REMEMBERED` seconds after the longest interval it may have.
         cutoff = self.clock() - REMEMBERED - self._max_interval
         for origin, site in list(self.sites.items()):
-            is_used = site.turns.outstanding or site.waiting_since is not None
+            is_used = site.turns.outstanding or site.timer is not None or site.waiters
             if not is_used and site.turns.last <= cutoff:
                 del self.sites[origin]
         # Each sweep checks all sites, so wait until their number has doubled.
@@ -232,14 +244,18 @@ class Throttle:
 
         It may not if the interval has become longer since then, and hasn't passed yet.
         """
-        if self._turns.get(request) is not site:
+        if self._site_of_turn(request) is not site:
             return False
         return site.turns.last + self.interval(site.origin) <= self.clock()
 
+    def _site_of_turn(self, request: Request) -> PacedSite | None:
+        """Return the site whose turn a request has, or `None` if it has none."""
+        turn = self._turns.get(request)
+        return None if turn is None else turn.site
+
     def _give_turn(self, request: Request, site: PacedSite) -> None:
         """Record that a request has a site's turn."""
-        self._turns[request] = site
-        self._reached.discard(request)  # if the same object was sent before
+        self._turns[request] = Turn(site, self.clock())
         site.turns.start(request)
 
     def _count_wait(self, site: PacedSite, request: Request) -> None:
@@ -278,24 +294,23 @@ class Throttle:
             try:
                 await waiter  # `_wake` resolves it
             except CANCELLED:
-                # This wait must not be counted as a delay. If others wait, they call `due` again.
-                site.waiting_since = None
-                self._wake(site)
+                site.waiting_since = None  # this wait must not be counted as a delay
                 raise
             finally:
                 site.waiters.remove(waiter)
 
     def release(self, request: Request) -> None:
         """Release a request's turn, if it has one, because it won't be sent now."""
-        site = self._turns.pop(request, None)
-        if site is not None:
-            site.turns.unused(request)
-            self._wake(site)
+        turn = self._turns.pop(request, None)
+        if turn is not None:
+            turn.site.turns.unused(request)
+            self._wake(turn.site)
 
     def answered(self, request: Request) -> None:
         """Start the interval, because the response is arriving or the request ended without one."""
-        site = self._turns.pop(request, None)
-        if site is not None:
+        turn = self._turns.pop(request, None)
+        if turn is not None:
+            site = turn.site
             site.turns.answered(request, self.interval(site.origin), self.clock())
             self._wake(site)
 
@@ -306,12 +321,12 @@ class Throttle:
         """
         origin = self._origin_of(request)
         site = None if origin is None else self.sites.get(origin)
-        if self._turns.get(request) is not site:
+        if self._site_of_turn(request) is not site:
             self.release(request)  # another site's turn, if a later middleware has changed the URL
             if site is not None:
                 self._give_turn(request, site)
         if site is not None:
-            self._reached.add(request)
+            self._turns[request].will_be_sent = True
 
     def _end_lost_turns(self) -> None:
         """End the turns of requests that ended without a signal, or that a middleware holds back.
@@ -319,15 +334,14 @@ class Throttle:
         A middleware may hold a request until another one is answered, for example for a login page.
         If that one is waiting for the turn of the first, neither would ever be sent.
         """
-        for request, site in list(self._turns.items()):
-            will_be_sent = request in self._reached  # it has passed all middlewares
-            since = site.waiting_since  # of other requests
+        for request, turn in list(self._turns.items()):
             if not _scrapy.is_under_way(self._crawler, request):
                 # Scrapy still sends a request whose caller was cancelled, so the interval starts.
-                end = self.answered if will_be_sent else self.release
+                end = self.answered if turn.will_be_sent else self.release
                 end(request)
-            elif not will_be_sent and since is not None and self.clock() - since >= MAX_HELD:
-                self._warn_of_held(site.origin)
+            elif not turn.will_be_sent and self.clock() - turn.since >= MAX_HELD:
+                if turn.site.waiting_since is not None:  # otherwise, no other request is sent
+                    self._warn_of_held(turn.site.origin)
                 self.release(request)
 
     def _warn_of_held(self, origin: Origin) -> None:
