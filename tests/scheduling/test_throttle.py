@@ -4,64 +4,18 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
-from scrapy_robots_rfc.core.agents import Agent
-from scrapy_robots_rfc.fetching.parsed import OriginPolicy
-from scrapy_robots_rfc.fetching.reader import FileReader
-from scrapy_robots_rfc.policy.access import Outcome, Validity
-from scrapy_robots_rfc.policy.origins import Origin
-from scrapy_robots_rfc.scheduling.throttle import MAX_HELD, Throttle
-from scrapy_robots_rfc.settings import read_settings
+from scrapy_robots_rfc.scheduling.throttle import MAX_HELD
+from tests.support.paced import DAY, Paced
 from tests.support.running import under_the_reactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-DAY = 86_400.0
-AGENT = Agent(("bot",), "bot")
-
-
-class Clock(Runtime):
-    """A clock that the test sets."""
-
-    now = 0.0
-
-    def __init__(self) -> None:
-        self.timers: list[tuple[float, Callable[[], object]]] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    def call_later(self, delay: float, function: Callable[[], object]) -> Any:
-        self.timers.append((delay, function))
-        return SimpleNamespace(cancel=lambda: None)
-
-
-class Paced:
-    """The throttle of a crawl, on that clock."""
-
-    def __init__(self) -> None:
-        crawler = self.crawler = cast("Any", get_crawler(Spider))
-        crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
-        self.clock = Clock()
-        settings = read_settings(crawler.settings)
-        self.files = FileReader(crawler, settings, lambda: AGENT)
-        self.throttle = Throttle(crawler, settings, lambda page: Origin.of(page.url), self.clock)
-
-    def note(self, name: str, fetched: float, delay: int = 1) -> Origin:
-        """Let a site have a Crawl-delay."""
-        origin = Origin("https", f"{name}.example", 443)
-        file = self.files.parse(f"User-agent: *\nCrawl-delay: {delay}\n".encode(), origin)
-        validity = Validity(Outcome.SUCCESSFUL, math.inf)
-        policy = OriginPolicy(origin, validity, 200, "200", file, lambda: AGENT, fetched)
-        self.throttle.note(policy, AGENT)
-        return origin
+    from scrapy_robots_rfc.policy.origins import Origin
 
 
 def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
