@@ -268,7 +268,8 @@ class Gate:
             parked, queued_origin.parked = queued_origin.parked, []
             for part in reversed(parked):  # because each one is put first in its slot
                 part.unpark()
-            wake_engine(self._crawler)
+        # Even if none was parked: a third-party scheduler may have got the requests back.
+        wake_engine(self._crawler)
 
     def fetch_ended(self, fetch: PendingFetch) -> None:
         """Wake the origin of a finished fetch."""
