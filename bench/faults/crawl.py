@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, TextIO
@@ -132,7 +133,8 @@ class Faulted(Spider):
         scheduler.enqueue_request, scheduler.next_request = enqueue_request, next_request
         engine.close_spider_async = close_spider_async
         self._measure_lag(time.monotonic())
-        print("opened", flush=True)
+        # Later, because Scrapy may not handle signals before the event loop runs.
+        call_later(0, partial(print, "opened", flush=True))
 
     def on_disallowed(self, request: Request, decision: Any) -> None:  # noqa: ANN401 - a Decision
         self._note("disallowed", request, detail=decision.reason.value)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
-from urllib.parse import SplitResult
+from urllib.parse import ParseResult, SplitResult, urlparse
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
@@ -34,6 +34,7 @@ from scrapy_robots_rfc.middleware.startup import (
     NameChecker,
     checked_settings,
     has_third_party_component,
+    third_party_before,
     uses_our_queue,
 )
 from scrapy_robots_rfc.middleware.user_agent import UserAgents
@@ -72,6 +73,10 @@ class RfcRobotsTxtMiddleware(GateKeeper):
         schemes = self._settings.schemes
         # Returns the origin for a scheme and authority.
         self._origin_at = lru_cache(_MAX_ORIGINS)(partial(_origin_at, schemes))
+        # Scrapy keeps each request's parsed URL. A third-party middleware may have changed the URL
+        # since then, so parse it again.
+        has_changes = bool(third_party_before(crawler.settings, RfcRobotsTxtMiddleware))
+        self._parse_url = _parse_again if has_changes else urlparse_cached
         self.user_agents: UserAgents = UserAgents(crawler, self._settings.user_agent)
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
@@ -137,7 +142,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
             self._names.check_meta(request.meta)
         if MARK in request.meta:  # one of our own robots.txt requests
             return self._pace_robots_txt(request)
-        parts = urlparse_cached(request)
+        parts = self._parse_url(request)
         if request.meta.get("dont_obey_robotstxt") or parts.scheme not in self._settings.schemes:
             if parts.netloc:  # otherwise it has no site, such as a `data:` URL
                 self._count(stats.EXEMPTED)
@@ -253,7 +258,7 @@ class RfcRobotsTxtMiddleware(GateKeeper):
 
     def origin_of(self, request: Request) -> Origin | None:
         """Return the origin of a request, or `None` if it has none."""
-        url = urlparse_cached(request)
+        url = self._parse_url(request)
         return self._origin_at(url.scheme, url.netloc)
 
     # Called by `fetching/` (see `Crawl` in `service.py`).
@@ -311,6 +316,11 @@ class RfcRobotsTxtMiddleware(GateKeeper):
                 errors.append(error)
         if errors:
             raise errors[0]  # Scrapy logs it; the others may be consequences
+
+
+def _parse_again(request: Request) -> ParseResult:
+    """Parse a request's URL, even if Scrapy has its parsed form."""
+    return urlparse(request.url)
 
 
 def _origin_at(schemes: Mapping[str, Scheme], scheme: str, netloc: str) -> Origin | None:

@@ -116,7 +116,7 @@ def _log_middlewares(settings: BaseSettings, our_class: type, log: Callable[...,
                 " only if both allow it; set it to None in DOWNLOADER_MIDDLEWARES",
                 global_object_name(class_of(key)),
             )
-    third_party = [_path(key) for key in _before_ours(settings, our_class) if _is_third_party(key)]
+    third_party = third_party_before(settings, our_class)
     if third_party:
         log(
             logging.INFO,
@@ -125,6 +125,11 @@ def _log_middlewares(settings: BaseSettings, our_class: type, log: Callable[...,
             " proxy based on the meta of the page, robots.txt is fetched without that proxy",
             ", ".join(third_party),
         )
+
+
+def third_party_before(settings: BaseSettings, our_class: type) -> list[str]:
+    """Return the paths of third-party downloader middlewares that are placed before ours."""
+    return [_path(key) for key in _before_ours(settings, our_class) if _is_third_party(key)]
 
 
 def has_third_party_component(settings: BaseSettings) -> bool:

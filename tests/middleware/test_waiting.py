@@ -53,6 +53,20 @@ async def test_request_that_was_changed_after_it_left_the_queue(
     assert site.pages == []
 
 
+@pytest.mark.parametrize("is_stored", [True, False])
+@ensureDeferred
+async def test_url_that_was_changed_is_judged(
+    site: Site, other: Site, tmp_path: Path, is_stored: bool
+) -> None:
+    """A request is judged by the site of its new URL, whether it was in memory or on disk."""
+    other.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
+    Moving.moves = {site.url(""): other.url("")}
+    settings = plugged(Moving, 50, **({"JOBDIR": str(tmp_path)} if is_stored else {}))
+    result = await crawl([site.url("/a")], settings)
+    assert result.verdicts(other.url("/a")) == ["rule"]
+    assert (site.pages, other.pages) == ([], [])
+
+
 class Delaying:
     """A middleware in which pages spend some time before they are judged."""
 
