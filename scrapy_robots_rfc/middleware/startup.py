@@ -34,6 +34,7 @@ from scrapy_robots_rfc.optional import (
     is_kind,
     value_of,
 )
+from scrapy_robots_rfc.scheduling.gate import RETURNED
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 from scrapy_robots_rfc.settings import BACKOFF, TABLE, Settings, read_settings
 
@@ -45,7 +46,7 @@ _PREFIXES = ("ROBOTSTXT_", "ROBOTS_")
 _ATTRIBUTES = (USER_AGENT_KEY, USE_ATTRIBUTE)
 _META_KEYS = (USER_AGENT_KEY, DECLARED_KEY, "dont_obey_robotstxt", "dont_obey_robots_tag")
 # Meta keys set by this package.
-_WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK)
+_WRITTEN_KEYS = ("robots_tag", "robots_use", "robots_judged_url", MARK, RETURNED)
 # Only names that contain this are checked.
 _IN_OURS = "robot"
 # Components from any other package are third-party.

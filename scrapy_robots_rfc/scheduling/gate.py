@@ -36,6 +36,9 @@ MAX_WORKERS = 100
 #: request and start a fetch. The next call continues.
 MAX_LOOKS = 20
 
+#: Meta key for a returned request whose `dont_filter` was set by us, not by the user.
+RETURNED = "_robots_rfc_returned"
+
 #: Returns the request that a queue would hand out next, or `None` if it cannot be read.
 Peek: TypeAlias = Callable[[], Request | None]
 
@@ -285,7 +288,7 @@ class Gate:
         # Count the requests in the queue before this one is among them again.
         self.count_waiting()
         self._count(stats.UNDECIDED)
-        request.dont_filter = True  # as for Scrapy's retries, because the dupefilter has seen it
+        skip_filter(request)
         return request
 
     def waiting_for_file(self, max_origins: int | None = None) -> Iterator[tuple[Origin, int]]:
@@ -326,6 +329,22 @@ class Gate:
         waiting = sum(size for _, size in chain(self.waiting_for_file(), self.waiting_for_turn()))
         if waiting:
             self._count(stats.UNDECIDED, waiting)
+
+
+def skip_filter(request: Request) -> None:
+    """Set `dont_filter`, because the scheduler's dupefilter has already seen the request.
+
+    A mark in the meta tells `restore_filter` that the user didn't set it.
+    """
+    if not request.dont_filter:
+        request.dont_filter = True
+        request.meta[RETURNED] = True
+
+
+def restore_filter(request: Request) -> None:
+    """Undo `skip_filter`, also on a copy of the request that the scheduler has stored."""
+    if request.meta.pop(RETURNED, False):
+        request.dont_filter = False
 
 
 class GateKeeper:

@@ -35,6 +35,7 @@ from scrapy_robots_rfc.scheduling.gate import (
     MAX_LOOKS,
     QueuedOrigin,
     gate_of,
+    restore_filter,
 )
 from scrapy_robots_rfc.scheduling.throttle import slot_of
 
@@ -122,6 +123,10 @@ class OriginPriorityQueue:
 
         :raises ValueError: the request cannot be written to disk.
         """
+        # A request that the middleware returned has `dont_filter`, because the dupefilter knows it
+        # already. It has passed the dupefilter by now, so reset that.
+        if request.dont_filter:
+            restore_filter(request)
         url = urlparse_cached(request)  # only once, because the look-up is slow
         queued_origin = self._gate.queued_origin(request, url)
         stored_origin = ""

@@ -23,6 +23,8 @@ from scrapy_robots_rfc.scheduling.gate import (
     MAX_LOOKS,
     Gate,
     gate_of,
+    restore_filter,
+    skip_filter,
 )
 from scrapy_robots_rfc.scheduling.queue import OriginPriorityQueue
 
@@ -86,6 +88,7 @@ class _PuttingAside:
             request: Request | None = super().next_request()  # type: ignore[misc]
             if request is None:
                 return None
+            restore_filter(request)  # if it is a copy of one that `_return` put back
             # This may create an entry for the origin. Unless the request is put aside, it is
             # forgotten below.
             queued_origin = self._gate.queued_origin(request, urlparse_cached(request))
@@ -125,7 +128,7 @@ class _PuttingAside:
 
     def _return(self, request: Request) -> None:
         """Return a request to the user's scheduler, bypassing its dupefilter."""
-        request.dont_filter = True
+        skip_filter(request)
         text = "Lost %s, because the scheduler did not take it back"
         extra = {"spider": self._spider}
         try:
@@ -133,3 +136,6 @@ class _PuttingAside:
                 logger.error(text, request, extra=extra)
         except Exception:
             logger.exception(text, request, extra=extra)
+        # Undo `skip_filter`, because the scheduler may have kept this object. If it has stored a
+        # copy, `_take_from_scheduler` undoes it there.
+        restore_filter(request)

@@ -119,8 +119,8 @@ async def test_slow_site(site: Site, other: Site, around: dict[str, Any], is_pac
 async def test_stopped(
     site: Site, why: str, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the crawl stops, waiting requests go back to the third-party scheduler, which has them
-    when it is resumed.
+    """When the crawl stops, waiting requests go back to the third-party scheduler, as they were: a
+    resumed crawl has them with their `dont_filter`.
     """
     gate = threading.Event()
     site.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 50\n", gate=gate)
@@ -150,6 +150,7 @@ async def test_stopped(
     resumed = await crawl([], settings, spider=Filtered, prepare=reached)
     assert sorted(site.pages) == sorted(f"/{number}" for number in range(30))
     assert resumed.stat("allowed") == 30
+    assert not any(request.dont_filter for request in pages)
     assert not any("robots" in key for request in pages for key in request.meta)
 
 
