@@ -86,7 +86,7 @@ class PacedSite:
     :param paces: the paces for the crawl's agents, each with one agent that it applies to. The
         largest interval is used.
     :param waiting_since: when a request began to wait for its turn, or `None` if none has waited
-        since the last one took it. Used for stats and log lines.
+        since the last one took it.
     :param waiters: the requests that are waiting in the middleware.
     :param timer: wakes the site's requests, or `None` if no time is set.
     """

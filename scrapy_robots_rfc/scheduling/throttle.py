@@ -172,7 +172,7 @@ class Throttle:
         # A site is remembered until `REMEMBERED` seconds after the longest interval it may have.
         cutoff = self.clock() - REMEMBERED - self._max_interval
         for origin, site in list(self.sites.items()):
-            is_used = site.turns.outstanding or site.timer is not None or site.waiters
+            is_used = site.turns.outstanding or site.waiting_since is not None or site.waiters
             if not is_used and site.turns.last <= cutoff:
                 del self.sites[origin]
         # Each sweep checks all sites, so wait until their number has doubled.
@@ -340,16 +340,14 @@ class Throttle:
                 end = self.answered if turn.will_be_sent else self.release
                 end(request)
             elif not turn.will_be_sent and self.clock() - turn.since >= MAX_HELD:
-                if turn.site.waiting_since is not None:  # otherwise, no other request is sent
-                    self._warn_of_held(turn.site.origin)
+                self._warn_of_held(turn.site.origin)
                 self.release(request)
 
     def _warn_of_held(self, origin: Origin) -> None:
         """Warn, once per crawl, that an interval may not be kept."""
         text = (
-            "A middleware has held a request to %s for over %g s, and other requests are "
-            "waiting for its turn. To avoid a deadlock, they are sent now, perhaps faster than "
-            "the Crawl-delay allows. Further cases are not logged"
+            "A middleware has held a request to %s for over %g s. To avoid a deadlock, others may "
+            "be sent now, perhaps faster than the Crawl-delay allows. Further cases are not logged"
         )
         extra = {"spider": self._crawler.spider}
         log_once(self._crawler, logger, logging.WARNING, text, origin, MAX_HELD, extra=extra)

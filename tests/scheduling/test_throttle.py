@@ -10,6 +10,7 @@ from scrapy import Request, signals
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_robots_rfc._runtime import Runtime
+from scrapy_robots_rfc.scheduling.paced_site import Turns
 from scrapy_robots_rfc.scheduling.throttle import MAX_HELD
 from tests.support.paced import DAY, Paced
 from tests.support.running import under_the_reactor
@@ -32,6 +33,25 @@ def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
         assert crawl.throttle.take(Request(f"{used[-1]}/"), used[-1])
     used += [crawl.note(f"new{number}", crawl.clock.now) for number in range(999)]
     assert list(crawl.throttle.sites) == used
+
+
+class Asking(Turns):
+    """Turns for which a store is asked."""
+
+    def wait(self, interval: float, now: float) -> float | None:  # noqa: ARG002
+        return None
+
+
+def test_a_site_that_waits_for_a_shared_turn_is_remembered() -> None:
+    """A site is not forgotten while a store is asked for its turn."""
+    crawl = Paced()
+    origin = crawl.note("a", 0.0)
+    crawl.throttle.sites[origin].turns = Asking()
+    crawl.clock.now = DAY
+    assert not crawl.throttle.due(origin)
+    for number in range(1000):
+        crawl.note(f"new{number}", DAY)
+    assert origin in crawl.throttle.sites
 
 
 def test_an_answer_wakes_those_that_wait_for_it() -> None:
