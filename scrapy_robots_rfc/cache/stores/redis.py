@@ -183,6 +183,7 @@ class RedisStore(SharedStore):
     def close(self) -> None:
         """See `Store`."""
         self.client.close()
+        self.client.connection_pool.disconnect()  # in redis-py 5.0.0, `close` leaves it open
 
     def lease(self, key: str, owner: str, seconds: float) -> bool:
         """See `SharedStore`."""
