@@ -38,7 +38,7 @@ def test_a_site_is_forgotten_unless_it_was_used_lately() -> None:
 class Asking(Turns):
     """Turns for which a store is asked."""
 
-    def wait(self, interval: float, now: float) -> float | None:  # noqa: ARG002
+    def wait(self, interval: float, now: float) -> float | None:
         return None
 
 
