@@ -265,9 +265,10 @@ class RuleIndex:
             return rules
         patterns = rules.split("\n")
         # `_find_special` uses needles to skip most of the rules that share a literal. A single rule
-        # uses its literal, which the target is known to contain.
-        needles: Iterable[str] = [literal]
-        if len(patterns) > 1:
+        # uses its literal, which the target is known to contain. Rules without a literal have no
+        # run, so they have no needle either.
+        needles: Iterable[str] = [literal] * len(patterns)
+        if literal and len(patterns) > 1:
             needles = map(_needle, _without_special(patterns))
         ranked = sorted(
             zip(map(self._rank, patterns), needles, patterns, strict=True), reverse=True
