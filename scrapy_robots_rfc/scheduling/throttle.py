@@ -244,14 +244,10 @@ class Throttle:
 
         It may not if the interval has become longer since then, and hasn't passed yet.
         """
-        if self._site_of_turn(request) is not site:
+        turn = self._turns.get(request)
+        if turn is None or turn.site is not site:
             return False
         return site.turns.last + self.interval(site.origin) <= self.clock()
-
-    def _site_of_turn(self, request: Request) -> PacedSite | None:
-        """Return the site whose turn a request has, or `None` if it has none."""
-        turn = self._turns.get(request)
-        return None if turn is None else turn.site
 
     def _give_turn(self, request: Request, site: PacedSite) -> None:
         """Record that a request has a site's turn."""
@@ -319,14 +315,13 @@ class Throttle:
 
         It has none if robots.txt doesn't apply to it, or if the interval was unknown before.
         """
-        origin = self._origin_of(request)
-        site = None if origin is None else self.sites.get(origin)
-        if self._site_of_turn(request) is not site:
-            self.release(request)  # another site's turn, if a later middleware has changed the URL
-            if site is not None:
-                self._give_turn(request, site)
-        if site is not None:
-            self._turns[request].will_be_sent = True
+        if request not in self._turns:
+            origin = self._origin_of(request)
+            site = None if origin is None else self.sites.get(origin)
+            if site is None:
+                return
+            self._give_turn(request, site)
+        self._turns[request].will_be_sent = True
 
     def _end_lost_turns(self) -> None:
         """End the turns of requests that ended without a signal, or that a middleware holds back.

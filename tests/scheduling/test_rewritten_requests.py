@@ -58,10 +58,20 @@ def least(times: list[float]) -> float:
     return min(after - before for before, after in pairwise(times))
 
 
+class Idle:
+    """A middleware that does nothing."""
+
+    def process_request(self, request: Request) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("before", [{}, {Idle: 50}], ids=["", "after another middleware"])
 @ensureDeferred
-async def test_rewritten_in_place(paced: Site, gateway: Site) -> None:
+async def test_rewritten_in_place(paced: Site, gateway: Site, before: dict[type, int]) -> None:
     """A request whose URL is changed late keeps the interval of the origin that was judged."""
-    result = await crawl(urls(paced, 4), plugged(InPlace, 800))
+    settings = plugged(InPlace, 800)
+    settings["DOWNLOADER_MIDDLEWARES"] |= before
+    result = await crawl(urls(paced, 4), settings)
     assert fetched(result) == 4
     assert paced.targets == ["/robots.txt"]
     times = seen(paced, gateway)
