@@ -28,14 +28,18 @@ Get: TypeAlias = Callable[["PendingFetch"], Coroutine[Any, Any, OriginPolicy]]
 
 T = TypeVar("T")
 
-#: Maximum number of fetches that have room. If all of them hang, the next one starts after
-#: ROBOTS_TIMEOUT. It is lower if CONCURRENT_REQUESTS is small.
-MAX_FETCHES = 768
+#: Maximum number of fetches that have room. It is lower if CONCURRENT_REQUESTS is small. More would
+#: time out while they wait for host names, because Twisted looks up only ten at a time by default.
+MAX_FETCHES = 256
 # The same as a multiple of CONCURRENT_REQUESTS. A fetch mostly waits for its site, so it needs far
 # fewer resources than a page.
-_ROOMS_PER_PAGE = 48
+_ROOMS_PER_PAGE = 16
 # Maximum number of places in the line to look at in one iteration of the event loop.
 _MAX_LOOKS = 20
+
+#: Seconds after which an exchange loses its room. It continues, but another fetch may start, so
+#: sites that hang don't keep the others waiting for long.
+ROOM_TIME = 10.0
 
 #: Seconds between calls to `PendingFetches.tick`.
 TICK = 0.25
@@ -111,7 +115,7 @@ class PendingFetches:
 
     - It starts, or looks in the store: with room at first, and without room after a sleep.
     - It is in line for its next exchange: in `line`, without room.
-    - Its request has been sent: exchanging, with room.
+    - Its request has been sent: exchanging and connected, with room for up to `ROOM_TIME`.
     - Its request waits in a slot's queue, or for its site's turn: exchanging, without room.
     - It sleeps before another attempt, or while another worker has the file's lock, or waits for
       signal handlers: without room.
@@ -137,12 +141,15 @@ class PendingFetches:
         self.on_end: Callable[[PendingFetch], object] = lambda _: None
         self._runtime = Runtime()
         self._max = max_fetches(crawler)
+        self._max_connections = max_connections(crawler)
         #: The fetches in progress.
         self.fetches: dict[Origin, PendingFetch] = {}
         # The fetches that have room.
         self._with_room: set[PendingFetch] = set()
-        # The fetches with an exchange in progress.
+        # The fetches with an exchange in progress, and those of them that may have a connection,
+        # because they aren't known to wait for a turn or in a slot's queue.
         self._exchanging: set[PendingFetch] = set()
+        self._connected: set[PendingFetch] = set()
         #: The line for room. An origin's value is `None` if its fetch hasn't started, so `on_room`
         #: will be called. Otherwise, the fetch waits for room for its next exchange.
         self.line: OrderedDict[Origin, Waiter[None] | None] = OrderedDict()
@@ -185,6 +192,7 @@ class PendingFetches:
         fetch.policy = policy
         self.line.pop(fetch.origin, None)
         self._exchanging.discard(fetch)
+        self._connected.discard(fetch)
         try:
             # First, because it may count the requests that are waiting for the fetch. Those that it
             # wakes leave the queue in a later iteration.
@@ -208,7 +216,10 @@ class PendingFetches:
 
     def has_room(self) -> bool:
         """Return whether a fetch may start."""
-        return len(self._with_room) < self._max
+        if len(self._with_room) >= self._max:
+            return False
+        # Exchanges that have lost their room still have a connection.
+        return len(self._with_room | self._connected) < self._max_connections
 
     def get_in_line(self, origin: Origin, *, first: bool) -> None:
         """Put an origin in line for its fetch.
@@ -268,6 +279,7 @@ class PendingFetches:
             await self._enter(fetch)
             fetch.timed_from = self._runtime.clock()
             self._exchanging.add(fetch)
+            self._connected.add(fetch)
             result = await exchange
         except CANCELLED:
             if not fetch.is_late:  # the crawl is ending
@@ -280,7 +292,8 @@ class PendingFetches:
             result = error
         finally:
             exchange.close()  # if it hasn't started
-            self._exchanging.discard(fetch)  # `leave` follows when the fetch sleeps or ends
+            self._exchanging.discard(fetch)
+            self._connected.discard(fetch)  # `leave` follows when the fetch sleeps or ends
             fetch.request = None  # avoid a cycle, because its meta refers to the fetch
         # `tick` or `cancel_all` ended it while a middleware ignored the cancellation.
         if fetch.has_ended:
@@ -305,10 +318,14 @@ class PendingFetches:
                 continue
             if fetch.waits_for_turn or fetch.request in queued:
                 fetch.timed_from = now
+                self._connected.discard(fetch)
                 self.leave(fetch)
                 continue
-            self._with_room.add(fetch)  # even if that exceeds the maximum, because it was sent
-            if now - fetch.timed_from < self._timeout + TICK:  # later than the handler's timeout
+            self._connected.add(fetch)
+            seconds = now - fetch.timed_from
+            if seconds >= ROOM_TIME:  # also in later ticks, which is harmless
+                self.leave(fetch)
+            if seconds < self._timeout + TICK:  # later than the handler's own timeout
                 continue
             if fetch.is_late:
                 # A middleware ignores the cancellation. So don't wait for the task any longer.
@@ -320,13 +337,16 @@ class PendingFetches:
 
 
 def max_fetches(crawler: Crawler) -> int:
-    """Return the maximum number of fetches that have room in a crawl.
+    """Return the maximum number of fetches that have room in a crawl."""
+    concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")  # 0 means no limit
+    return min(MAX_FETCHES, _ROOMS_PER_PAGE * concurrent_requests or MAX_FETCHES)
+
+
+def max_connections(crawler: Crawler) -> int:
+    """Return the maximum number of connections for fetches, with or without room.
 
     If pages and robots.txt files share a pool of CONCURRENT_REQUESTS connections, a quarter of it
     is reserved for pages. Otherwise, fetches may use half of the file descriptors.
     """
-    concurrent_requests = crawler.settings.getint("CONCURRENT_REQUESTS")  # 0 means no limit
-    rooms = _ROOMS_PER_PAGE * concurrent_requests or MAX_FETCHES
     pool_size = _scrapy.small_pool_size(crawler)
-    connections = 3 * pool_size // 4 if pool_size else descriptor_limit() // 2
-    return max(1, min(MAX_FETCHES, rooms, connections))
+    return max(1, 3 * pool_size // 4 if pool_size else descriptor_limit() // 2)

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from scrapy_robots_rfc._runtime import CANCELLED, Runtime
 from scrapy_robots_rfc.fetching.pending import (
+    ROOM_TIME,
     TICK,
     PendingFetch,
     PendingFetches,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 100.0
 #: Maximum number of fetches with CONCURRENT_REQUESTS = 1.
-MAX = 48
+MAX = 16
 
 
 class Desk:
@@ -161,28 +162,35 @@ async def test_exchange_that_cannot_be_cancelled(clock: Clock, is_closed: bool) 
 @pytest.mark.reactor
 @under_the_reactor
 async def test_line(clock: Clock) -> None:
-    """A fetch has room for all its exchanges. If it waits for a turn, the next in line has it."""
-    desk = await full_desk()
+    """An exchange loses its room after some time and continues. Its next one stands in line."""
+    desk = Desk()
     hosts = [str(number) for number in range(MAX)]
-    fetches = [desk.fetches.fetches[origin(host)] for host in hosts]
-    for host in "abc":
-        desk.wait_in_line(host)
-    passes(desk, clock, TIMEOUT / 2)
-    desk.answers["0"].callback("redirect")
+    fetches = [desk.begin(host) for host in hosts]
     await turns()
-    assert desk.asked == [*hosts, "0"]
-    fetches[1].waits_for_turn = True
+    assert not desk.fetches.has_room()
+    passes(desk, clock, ROOM_TIME - TICK)
+    desk.wait_in_line("a")
+    await turns()
+    assert desk.asked == hosts
     passes(desk, clock, TICK)
+    assert desk.fetches.has_room()
+    others = [str(number) for number in range(MAX, 2 * MAX - 1)]
+    for host in others:
+        desk.begin(host)
     await turns()
-    assert desk.asked == [*hosts, "0", "a"]
-    fetches[1].waits_for_turn = False
-    passes(desk, clock, TICK)  # it has room again, which is one too many
-    desk.answers["2"].callback("value")
+    assert desk.asked == [*hosts, "a", *others]
+    desk.answers["0"].callback("redirect")  # its next exchange needs room
+    desk.answers["1"].callback("value")  # it had no room to give
     await turns()
-    assert desk.asked == [*hosts, "0", "a"]
-    desk.answers["3"].callback("value")
+    desk.wait_in_line("b")
+    desk.answers["a"].callback("redirect")  # it still has room
     await turns()
-    assert desk.asked == [*hosts, "0", "a", "b"]
+    assert desk.asked == [*hosts, "a", *others, "a"]
+    for host in ("a", others[0]):
+        desk.answers[host].callback("value")
+        await turns()
+    assert desk.asked == [*hosts, "a", *others, "a", "0", "b"]
+    assert [fetch.has_ended for fetch in fetches] == [False, True] + [False] * (MAX - 2)
     desk.close()
 
 
@@ -241,17 +249,33 @@ async def test_line_of_a_spider_that_closes() -> None:
     desk.close()
 
 
-@pytest.mark.parametrize(
-    ("concurrent_requests", "descriptors", "expected"),
-    [(0, 0, 768), (1, 0, 48), (16, 0, 768), (16, 200, 100), (1, 1, 1)],
-)
-def test_maximum(concurrent_requests: int, descriptors: int, expected: int) -> None:
-    """At most 768 fetches have room, or fewer with few CONCURRENT_REQUESTS or descriptors."""
+@pytest.mark.parametrize(("concurrent_requests", "expected"), [(0, 256), (1, 16), (4, 64)])
+def test_maximum(concurrent_requests: int, expected: int) -> None:
+    """At most 256 fetches have room, or 16 for each of CONCURRENT_REQUESTS."""
+    crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": concurrent_requests})
+    assert max_fetches(crawler) == expected
+
+
+@pytest.mark.reactor
+@under_the_reactor
+async def test_connections(clock: Clock) -> None:
+    """Fetches use half of the file descriptors, also if they no longer have room."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    crawler = get_crawler(Spider, {"CONCURRENT_REQUESTS": concurrent_requests})
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors or 4096, before[1]))
-        assert max_fetches(crawler) == expected
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+        desk = Desk()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    while desk.fetches.has_room():
+        for _ in range(MAX):
+            if desk.fetches.has_room():
+                desk.begin(str(len(desk.gets)))
+        await turns()
+        passes(desk, clock, ROOM_TIME)
+    assert len(desk.asked) == 100
+    desk.wait_in_line("a")
+    desk.answers["0"].callback("value")
+    await turns()
+    assert desk.asked[100:] == ["a"]
+    desk.close()

@@ -160,7 +160,8 @@ async def test_hanging_site_while_all_connections_are_used(site: Site) -> None:
 async def test_hanging_hosts_give_way_to_others(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A site is delayed by ROBOTS_TIMEOUT for each eight hanging hosts before it in line."""
+    """Many hanging hosts delay no other site, and do not fail sooner because of that."""
+    monkeypatch.setattr(pending, "ROOM_TIME", 0.3)
     monkeypatch.setattr(pending, "MAX_FETCHES", 8)
     with socket.create_server(("", 0), backlog=100) as hanging:
         port = hanging.getsockname()[1]
@@ -168,7 +169,7 @@ async def test_hanging_hosts_give_way_to_others(
         pages += urls(site, 10)
         # Enough connections for the handler without a reactor, which continues requests that were
         # cancelled.
-        settings = {"CONCURRENT_REQUESTS": 40, "ROBOTS_TIMEOUT": 0.5}
+        settings = {"CONCURRENT_REQUESTS": 40}
         result = await crawl(pages, settings, spider=CloseSoon, expected=10)
-    assert result.verdicts(*pages[24:]) == [200] * 10
-    assert result.stats["elapsed_time_seconds"] < 5
+    assert result.outcomes == dict.fromkeys(pages[24:], 200)
+    assert result.stat("result/unreachable") == 0

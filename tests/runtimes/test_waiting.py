@@ -14,7 +14,7 @@ from scrapy import Request, signals
 
 from scrapy_robots_rfc._runtime import CANCELLED, Runtime
 from scrapy_robots_rfc.fetching import pending
-from scrapy_robots_rfc.fetching.pending import TICK, max_fetches
+from scrapy_robots_rfc.fetching.pending import TICK, max_connections, max_fetches
 from scrapy_robots_rfc.reporting import crawl_log
 from tests.support.crawling import Pages, close_when, crawl, listening, plugged, records, short
 from tests.support.running import REACTORLESS, in_every_runtime
@@ -163,9 +163,8 @@ async def test_request_that_waited(site: Site, tmp_path: Path, is_on_disk: bool)
 
 
 @in_every_runtime
-async def test_few_fetches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_fetches_at_once() -> None:
     """No more than MAX_FETCHES are under way, and the next is fetched when one ends."""
-    monkeypatch.setattr(pending, "MAX_FETCHES", 16)
     gate = threading.Event()
     under_way: list[int] = []
     counts: list[int] = []
@@ -184,7 +183,10 @@ async def test_few_fetches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         sites = [stack.enter_context(Site({"/robots.txt": answer})) for _ in range(17)]
         settings = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 100}
         opened = listening(
-            lambda spider: limits.append(max_fetches(spider.crawler)), signals.spider_opened
+            lambda spider: limits.append(
+                min(max_fetches(spider.crawler), max_connections(spider.crawler))
+            ),
+            signals.spider_opened,
         )
         pages = [site.url("/few/1") for site in sites]
         result = await crawl(pages, settings, prepare=opened)
