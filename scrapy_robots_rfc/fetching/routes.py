@@ -36,7 +36,7 @@ class Routes:
 
         For FTP it is the account from the meta, if any, because Scrapy's handler ignores proxies.
 
-        :param request: a page request, or `None` if a spider needs the file for no certain page.
+        :param request: a page request, or `None` if a spider needs the file for no particular page.
         """
         if request is None:
             return None

@@ -213,7 +213,7 @@ def other_reading(url: str) -> str | None:
     path, after = parts["path"], parts["after"]
     if _FTP.match(url):
         file_name = re.sub("/+", "/", unquote(_PARAMS.sub("", path)))
-        # Twisted's encoding, which it can't use for other characters, so it sends nothing then.
+        # Twisted encodes paths as Latin-1, and sends nothing if that is impossible.
         path = quote(file_name, encoding="latin-1", errors="replace")
         after = ""
     if _DOT_SEGMENT.search(path):

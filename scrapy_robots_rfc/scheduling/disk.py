@@ -443,7 +443,7 @@ def _refuse_other_queues(folder: Path) -> None:
     if state and isinstance(state, (dict, list)):
         queue = f"{QUEUE} to the queue that it was started with (by default {_SCRAPYS_QUEUE})"
         advice = f". To finish that crawl, set {queue}. Otherwise, use another JOBDIR"
-    # When our file was created, there were no others, and Scrapy refuses the JOBDIR since then.
+    # When our file was created, there were no others. Since then, Scrapy has refused the JOBDIR.
     elif (folder / FILE).exists() or not _has_foreign_files(folder, has_state=state is not None):
         return
     else:  # Scrapy only finds its files by their priorities, which the state lists
