@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scrapy_robots_rfc._runtime import Runtime, Waiter
+from scrapy_robots_rfc.cache import client
 from scrapy_robots_rfc.cache.client import LEASE, LEASE_PATIENCE, RENEW_INTERVAL, CacheClient
 from scrapy_robots_rfc.cache.entry import decode, encode
 from scrapy_robots_rfc.policy.access import Outcome
@@ -308,9 +309,13 @@ async def test_no_credentials_in_the_log(
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @under_the_reactor
 async def test_a_call_that_ends_late_closes_the_store(
-    store: Breakable, threads: int, caplog: pytest.LogCaptureFixture
+    store: Breakable,
+    threads: int,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If a call ends after the crawl, the store is closed after that call, which is logged."""
+    monkeypatch.setattr(client, "CALL_TIMEOUT", 1e6)  # on a busy machine, it would end first
     store.threads = threads  # type: ignore[misc]  # only for this store
     store.hangs.add("put")
     crawl = Crawl(store, Hurried())
