@@ -70,12 +70,14 @@ def test_many_rules_that_share_text(count: int, is_allowed: bool) -> None:
 def test_hostile_rules_are_compared_quickly() -> None:
     """A file full of rules that share all their text is decided in 100 ms, and then in 20 ms."""
     patterns = ["*".join("|^"[number >> bit & 1] for bit in range(14)) for number in range(14_628)]
-    file = RobotsTxt("User-agent: *\n" + "".join(f"Allow:*{pattern}\n" for pattern in patterns))
+    text = "User-agent: *\n" + "".join(f"Allow:*{pattern}\n" for pattern in patterns)
 
-    def seconds(url: str) -> float:
+    def seconds(file: RobotsTxt, url: str) -> float:
         begun = time.process_time()
         file.decide(url, "foo")
         return time.process_time() - begun
 
-    assert seconds("/") < 0.3  # three times as long, because the machine may be busy
-    assert min(seconds(f"/{number}") for number in range(5)) < 0.02
+    # Three times as long, and the fastest of three, because the machine may be busy.
+    files = [RobotsTxt(text) for _ in range(3)]
+    assert min(seconds(file, "/") for file in files) < 0.3
+    assert min(seconds(files[0], f"/{number}") for number in range(5)) < 0.02
