@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
-from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_robots_rfc._runtime import Runtime
 from scrapy_robots_rfc.scheduling.paced_site import Turns
 from scrapy_robots_rfc.scheduling.throttle import MAX_HELD
 from tests.support.paced import DAY, Paced
@@ -115,14 +112,7 @@ async def test_cancelled_wait_is_not_counted() -> None:
     """A request that was cancelled while it waited for its turn does not count as a delay."""
     crawl = Paced()
     origin = crawl.note("a", 0.0, delay=60)
-    crawl.crawler.engine = SimpleNamespace(
-        downloader=SimpleNamespace(slots={}), _slot=SimpleNamespace(closing=None)
-    )
-    waiting = deferred_from_coro(crawl.throttle.wait_for_turn(Request(f"{origin}/a"), origin))
-    await Runtime().sleep(0)
-    waiting.addErrback(lambda _: None)
-    waiting.cancel()
-    await Runtime().sleep(0)
+    await crawl.cancelled_wait(origin)
     crawl.clock.now = DAY
     assert crawl.throttle.take(Request(f"{origin}/b"), origin)
     assert crawl.crawler.stats.get_value("robotstxt/crawl_delay/added_seconds") is None
@@ -133,18 +123,11 @@ async def test_cancelled_wait_for_a_held_turn() -> None:
     """If a request that waits for a turn is cancelled, a middleware still loses that turn."""
     crawl = Paced()
     origin = crawl.note("a", 0.0)
-    crawl.crawler.engine = SimpleNamespace(
-        downloader=SimpleNamespace(slots={}), _slot=SimpleNamespace(closing=None)
-    )
     crawl.throttle.on_turn = crawl.throttle.due  # as the queue does
     crawl.clock.now = DAY
     assert crawl.throttle.take(Request(f"{origin}/held"), origin)
     assert not crawl.throttle.due(origin)
-    waiting = deferred_from_coro(crawl.throttle.wait_for_turn(Request(f"{origin}/a"), origin))
-    await Runtime().sleep(0)
-    waiting.addErrback(lambda _: None)
-    waiting.cancel()
-    await Runtime().sleep(0)
+    await crawl.cancelled_wait(origin)
     crawl.clock.now += MAX_HELD
     crawl.throttle.tick()
     assert crawl.throttle.due(origin)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import Phase, settings, strategies as st
@@ -24,10 +23,7 @@ class Turns(RuleBasedStateMachine):
         super().__init__()
         self.crawl = Paced()
         self.active: set[Request] = set()
-        self.crawl.crawler.engine = SimpleNamespace(
-            downloader=SimpleNamespace(slots={}, active=self.active),
-            _slot=SimpleNamespace(closing=None),
-        )
+        self.crawl.downloader.active = self.active
         self.throttle = self.crawl.throttle
         self.throttle.on_turn = self.wake
         self.clock = self.crawl.clock

@@ -6,7 +6,8 @@ import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from scrapy import Spider
+from scrapy import Request, Spider
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.test import get_crawler
 
 from scrapy_robots_rfc._runtime import Runtime
@@ -60,7 +61,9 @@ class Paced:
 
     def __init__(self) -> None:
         crawler = self.crawler = cast("Any", get_crawler(Spider))
-        crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={}), _slot=None)
+        self.downloader = SimpleNamespace(slots={})
+        slot = SimpleNamespace(closing=None)
+        crawler.engine = SimpleNamespace(downloader=self.downloader, _slot=slot)
         self.clock = Clock()
         settings = read_settings(crawler.settings)
         self.files = FileReader(crawler, settings, lambda: AGENT)
@@ -74,3 +77,11 @@ class Paced:
         policy = OriginPolicy(origin, validity, 200, "200", file, lambda: AGENT, fetched)
         self.throttle.note(policy, AGENT)
         return origin
+
+    async def cancelled_wait(self, origin: Origin) -> None:
+        """Cancel a request while it waits for its turn in the middleware."""
+        waiting = deferred_from_coro(self.throttle.wait_for_turn(Request(f"{origin}/a"), origin))
+        await Runtime().sleep(0)
+        waiting.addErrback(lambda _: None)
+        waiting.cancel()
+        await Runtime().sleep(0)
