@@ -63,7 +63,7 @@ def without_codings(body: bytes, codings: Sequence[bytes], limit: int) -> bytes:
     decoded = _decoded(body, names, limit)
     # Some servers send a .gz file unchanged. They omit the header, or it only lists a second coding
     # that was added for the transfer. A valid robots.txt never starts with these bytes. So decode
-    # up to two layers of gzip that aren't listed, such as of a .gz file that was compressed again.
+    # up to two layers of gzip that aren't listed, in case a .gz file was compressed once more.
     # Start from the body each time, because `decoded` ends at the limit.
     for _ in range(2):
         if decoded.startswith(GZIP_MAGIC):
